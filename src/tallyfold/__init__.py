@@ -1,0 +1,83 @@
+"""Hidden structure in sparse count data of many axes.
+
+The public names are looked up on first use, so that ``import tallyfold`` stays instant and loads
+none of the numerical packages.
+
+Examples
+--------
+>>> import tallyfold as tf
+>>> tensor = tf.load_demo()
+>>> tensor.names
+('module', 'word', 'place')
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tallyfold import errors
+from tallyfold.version import __version__
+
+if TYPE_CHECKING:
+    from tallyfold.data.axis import Axis
+    from tallyfold.data.demo import load_demo
+    from tallyfold.data.formats import read_counts, write_counts
+    from tallyfold.data.simulate import simulate
+    from tallyfold.data.split import k_folds, split, split_entities, split_time, subsample
+    from tallyfold.data.tensor import CountTensor
+    from tallyfold.models.bptf import BPTF
+    from tallyfold.models.constant import Constant
+    from tallyfold.models.main_effects import MainEffects
+    from tallyfold.models.registry import MODELS
+    from tallyfold.models.storage import load
+
+__all__ = [
+    "BPTF",
+    "MODELS",
+    "Axis",
+    "Constant",
+    "CountTensor",
+    "MainEffects",
+    "__version__",
+    "errors",
+    "k_folds",
+    "load",
+    "load_demo",
+    "read_counts",
+    "simulate",
+    "split",
+    "split_entities",
+    "split_time",
+    "subsample",
+    "write_counts",
+]
+
+_HOMES = {
+    "load": "tallyfold.models.storage",
+    "MODELS": "tallyfold.models.registry",
+    "MainEffects": "tallyfold.models.main_effects",
+    "Constant": "tallyfold.models.constant",
+    "BPTF": "tallyfold.models.bptf",
+    "Axis": "tallyfold.data.axis",
+    "CountTensor": "tallyfold.data.tensor",
+    "k_folds": "tallyfold.data.split",
+    "load_demo": "tallyfold.data.demo",
+    "read_counts": "tallyfold.data.formats",
+    "simulate": "tallyfold.data.simulate",
+    "split": "tallyfold.data.split",
+    "split_entities": "tallyfold.data.split",
+    "split_time": "tallyfold.data.split",
+    "subsample": "tallyfold.data.split",
+    "write_counts": "tallyfold.data.formats",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tallyfold' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value  # the next look-up is a plain one
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

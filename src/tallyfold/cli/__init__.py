@@ -1,0 +1,93 @@
+"""The ``tallyfold`` command: the only place of the package that prints.
+
+Each verb is one file with one function; the numerical packages are imported inside the functions,
+so that ``tallyfold --help`` stays instant.
+"""
+
+import io
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, TextIO
+
+import typer
+
+from tallyfold.cli.convert import convert
+from tallyfold.cli.demo import demo
+from tallyfold.cli.describe import describe
+from tallyfold.errors import DroppedWarning, TallyfoldError
+from tallyfold.version import __version__
+
+BAD_INPUT = 2
+SAID_HERE = {"axes=": "--axes A,B,...", "value=": "--value COLUMN or --count-rows"}
+"""What the library's messages call an argument, and the option that it is here."""
+
+app = typer.Typer(
+    name="tallyfold",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(describe)
+app.command()(convert)
+app.command()(demo)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tallyfold {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Find hidden structure in sparse count data of many axes.
+
+    Start with [bold]tallyfold demo[/], or look at a file of your own:
+
+    \b
+      tallyfold describe events.parquet --axes author,word,year
+    """  # noqa: D301
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; bad input ends with exit code 2 and the library's own message."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # any label can be shown anywhere
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        warnings.simplefilter("ignore", DroppedWarning)  # the verbs list what was left out
+        try:
+            app(args=arguments)
+        except (TallyfoldError, OSError) as error:
+            typer.echo(f"tallyfold: {_message(error)}", err=True)
+            raise SystemExit(BAD_INPUT) from None
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Write a warning without the place in the code that gave it."""
+    typer.echo(f"tallyfold: {message}", err=True)
+
+
+def _message(error: Exception) -> str:
+    """Return the error in plain words: the operating system's errors lose their number."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}."
+    message = str(error)
+    hints = [option for word, option in SAID_HERE.items() if word in message]
+    return message + (f" (Here: {', '.join(hints)}.)" if hints else "")

@@ -1,0 +1,195 @@
+"""``tallyfold describe``: what is in a file of counts."""
+
+import json
+import math
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallyfold.cli import options
+from tallyfold.cli.terminal import console, printable, size, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from tallyfold.data.tensor import CountTensor
+
+BAR_WIDTH = 30
+
+
+def describe(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE", help="One file, several, or a quoted glob.")
+    ],
+    axes: options.Axes = None,
+    value: options.Value = None,
+    count_rows: options.CountRows = False,
+    bins: options.Bins = None,
+    min_nonzeros: options.MinNonzeros = None,
+    top: options.Top = None,
+    busiest: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="How many of the busiest labels to show per axis."),
+    ] = 5,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write one JSON object, for a program to read.")
+    ] = False,
+) -> None:
+    """Describe the counts in a file: sizes, density, values, busiest labels.
+
+    Reads Parquet, CSV, TSV and JSON lines (also .gz and .zst), FROSTT .tns
+    and .npz. What a filter or a rule left out is listed.
+
+    \b
+    [bold]Examples[/]
+      tallyfold describe events.parquet --axes author,word,year
+      tallyfold describe a.csv --axes user,item,day --value n --bin day=month
+      tallyfold describe 'logs/*.jsonl' --axes user,page --min-nonzeros user=5
+      tallyfold describe counts.npz --json
+    """  # noqa: D301
+    from tallyfold.data.formats import read_counts
+
+    keywords = options.reading(axes, value, count_rows, bins, min_nonzeros, top)
+    tensor = read_counts(files[0] if len(files) == 1 else files, **keywords)
+    facts = facts_of(tensor, busiest)
+    if as_json:
+        typer.echo(json.dumps(facts, ensure_ascii=False, indent=2))
+    else:
+        show(facts, console())
+
+
+def facts_of(tensor: "CountTensor", busiest: int = 5) -> dict[str, Any]:
+    """Return what there is to say of a tensor, as plain values that JSON can hold."""
+    import numpy as np
+
+    values, cells = np.unique(tensor.counts, return_counts=True)
+    return {
+        "shape": list(tensor.shape),
+        "cells": tensor.nnz,
+        "density": float(tensor.density),
+        "total": int(tensor.total),
+        "mean": float(tensor.total / tensor.nnz) if tensor.nnz else None,
+        "largest": int(values[-1]) if len(values) else None,
+        "most_frequent": int(values[np.argmax(cells)]) if len(values) else None,
+        "histogram": _histogram(values.tolist(), cells.tolist()),
+        "axes": [_axis_facts(tensor, position, busiest) for position in range(len(tensor.axes))],
+        "dropped": [str(record) for record in tensor.dropped],
+        "bytes": tensor.nbytes,
+    }
+
+
+def _axis_facts(tensor: "CountTensor", position: int, busiest: int) -> dict[str, Any]:
+    import numpy as np
+
+    axis = tensor.axes[position]
+    cells_D = tensor.marginal(axis.name, of="nonzeros")
+    totals_D = tensor.marginal(axis.name)
+    first = np.argsort(-totals_D, kind="stable")[:busiest]
+    return {
+        "name": axis.name,
+        "size": len(axis),
+        "type": str(axis.labels.type).removeprefix("large_"),
+        "one_cell": int((cells_D == 1).sum()),
+        "no_cell": int((cells_D == 0).sum()),
+        "busiest": [
+            {"label": _plain(axis.label(d)), "total": int(totals_D[d]), "cells": int(cells_D[d])}
+            for d in first.tolist()
+        ],
+    }
+
+
+def _plain(label: Any) -> str | int | float:
+    """Return the label as JSON can hold it: dates and times in ISO form."""
+    if isinstance(label, str | int) or (isinstance(label, float) and math.isfinite(label)):
+        return label
+    return label.isoformat() if hasattr(label, "isoformat") else str(label)
+
+
+def _histogram(values: list[int], cells: list[int]) -> list[dict[str, int]]:
+    """Count cells by value: up to ten values one by one, otherwise by decades from six on."""
+    if len(values) <= 10:
+        edges = [(value, value) for value in values]
+    else:
+        edges = [(value, value) for value in range(1, 6)] + [(6, 10)]
+        while edges[-1][1] < values[-1]:
+            edges.append((edges[-1][1] + 1, edges[-1][1] * 10))
+    return [
+        {
+            "from": low,
+            "to": high,
+            "cells": sum(n for value, n in zip(values, cells, strict=True) if low <= value <= high),
+        }
+        for low, high in edges
+    ]
+
+
+def show(facts: dict[str, Any], out: "Console") -> None:
+    """Print the facts for a person."""
+    from tallyfold.data.summary import percent
+
+    names = " x ".join(printable(axis["name"]) for axis in facts["axes"])
+    sizes = " x ".join(f"{axis['size']:,}" for axis in facts["axes"])
+    out.print(f"{names}: {sizes}", style="bold", markup=False)
+    out.print(f"{facts['cells']:,} non-zero cells, {percent(facts['density'])} of all")
+    out.print(f"total {facts['total']:,}, {size(facts['bytes'])} in memory")
+    if facts["cells"]:
+        out.print(
+            f"mean count {facts['mean']:.3g}, most frequent {facts['most_frequent']:,}, "
+            f"largest {facts['largest']:,}"
+        )
+    for line in facts["dropped"]:
+        out.print(f"left out: {printable(line)}", markup=False)
+    tables = [_histogram_table(facts, out.options.ascii_only), _axes_table(facts)]
+    tables += [_busiest_table(axis) for axis in facts["axes"] if axis["busiest"]]
+    for each in tables:
+        out.print()
+        out.print(each)
+
+
+def _histogram_table(facts: dict[str, Any], ascii_only: bool) -> "Table":
+    from tallyfold.data.summary import percent
+
+    most = max((row["cells"] for row in facts["histogram"]), default=1) or 1
+    rows = []
+    for row in facts["histogram"]:
+        low, high = row["from"], row["to"]
+        rows.append(
+            (
+                f"{low:,}" if low == high else f"{low:,}–{high:,}",
+                f"{row['cells']:,}",
+                percent(row["cells"] / facts["cells"]),
+                _bar(row["cells"] / most, ascii_only),
+            )
+        )
+    return table("Values", ["count>", "cells>", "share>", ""], rows)
+
+
+def _bar(share: float, ascii_only: bool) -> str:
+    """Return a bar of eighth blocks; anything above nothing shows at least one eighth."""
+    if ascii_only:
+        return "#" * math.ceil(share * BAR_WIDTH)
+    eighths = max(round(share * BAR_WIDTH * 8), 1) if share > 0 else 0
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+def _axes_table(facts: dict[str, Any]) -> "Table":
+    rows = [
+        (
+            printable(axis["name"]),
+            f"{axis['size']:,}",
+            axis["type"],
+            f"{axis['one_cell']:,}",
+            f"{axis['no_cell']:,}",
+        )
+        for axis in facts["axes"]
+    ]
+    return table("Axes", ["axis", "labels>", "type", "with one cell>", "with none>"], rows)
+
+
+def _busiest_table(axis: dict[str, Any]) -> "Table":
+    rows = [
+        (printable(row["label"]), f"{row['total']:,}", f"{row['cells']:,}")
+        for row in axis["busiest"]
+    ]
+    return table(f"Busiest: {printable(axis['name'])}", ["label", "total>", "cells>"], rows)

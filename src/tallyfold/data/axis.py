@@ -1,0 +1,249 @@
+"""One dimension of a count tensor: its name and the map between labels and positions."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tallyfold.errors import LabelError, ShapeError
+
+MAX_LABELS = 2**31 - 1
+"""Positions are stored as 32-bit integers, so an axis holds at most this many labels."""
+
+_SUGGEST_AMONG = 50_000
+
+
+class Axis:
+    """One axis: a name and its distinct labels, in order.
+
+    Parameters
+    ----------
+    name
+        What the axis is called, such as ``"author"``.
+    labels
+        Anything Arrow can turn into an array of strings, integers, floats, booleans, dates or
+        times. Labels must be distinct and none may be missing. They are kept in Arrow, so tens of
+        millions of them need no Python objects.
+
+    Examples
+    --------
+    >>> year = Axis("year", [2003, 2004, 2005])
+    >>> year
+    Axis('year', 3 labels: 2003, 2004, 2005)
+    >>> year.positions([2005, 2003]).tolist()
+    [2, 0]
+    >>> year.label(1)
+    2004
+    """
+
+    __slots__ = ("_labels", "_name")
+
+    def __init__(self, name: str, labels: Any) -> None:
+        self._name = checked_name(name)
+        self._labels = plain_labels(labels, axis=name)
+        check_size(name, len(self._labels))
+        self._check_distinct()
+
+    @classmethod
+    def of_distinct(cls, name: str, labels: pa.Array) -> Axis:
+        """Make an axis of plain labels already known to be distinct, without checking again."""
+        axis = cls.__new__(cls)
+        axis._name, axis._labels = checked_name(name), labels
+        check_size(name, len(labels))
+        return axis
+
+    @classmethod
+    def numbered(cls, name: str, size: int, start: int = 0) -> Axis:
+        """Make an axis whose labels are ``start, start + 1, ...``."""
+        check_size(name, size)
+        return cls.of_distinct(name, pa.array(np.arange(start, start + size, dtype=np.int64)))
+
+    @property
+    def name(self) -> str:
+        """What the axis is called."""
+        return self._name
+
+    @property
+    def labels(self) -> pa.Array:
+        """The labels in order, as an Arrow array."""
+        return self._labels
+
+    def label(self, position: int) -> Any:
+        """Return the label at a position, as a Python object."""
+        return self._labels[int(position)].as_py()
+
+    def positions(self, labels: Iterable[Any]) -> npt.NDArray[np.int32]:
+        """Return the position of each label; a label the axis does not have is a LabelError."""
+        found, known = self.find(labels)
+        if not known.all():
+            raise LabelError(self._unknown_message(labels, np.flatnonzero(~known)))
+        return found
+
+    def find(self, labels: Iterable[Any]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+        """Return the position of each label (-1 where unknown), and whether it is known."""
+        asked = self._in_own_type(labels)
+        found = pc.index_in(asked, value_set=self._labels)
+        found = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+        return found, found >= 0
+
+    def take(self, positions: npt.NDArray[np.integer]) -> Axis:
+        """Return an axis of the labels at the given distinct positions, in that order."""
+        return Axis.of_distinct(self._name, self._labels.take(pa.array(positions)))
+
+    def renamed(self, name: str) -> Axis:
+        """Return the same labels under another name."""
+        return Axis.of_distinct(name, self._labels)
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Axis):
+            return NotImplemented
+        return self._name == other._name and bool(self._labels.equals(other._labels))
+
+    def __hash__(self) -> int:
+        return hash((self._name, len(self._labels)))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr_label(label) for label in self._labels[:3].to_pylist())
+        more = ", ..." if len(self) > 3 else ""
+        return f"Axis({self._name!r}, {len(self):,} labels: {shown}{more})"
+
+    def _check_distinct(self) -> None:
+        if pc.count_distinct(self._labels).as_py() == len(self._labels):
+            return
+        table = pc.value_counts(self._labels)
+        repeated = table.filter(pc.greater(table.field("counts"), 1)).field("values")
+        raise LabelError(
+            f"axis {self._name!r} must have distinct labels; got {listing(repeated.to_pylist())} "
+            "more than once. Give each entity one label."
+        )
+
+    def _in_own_type(self, labels: Iterable[Any]) -> pa.Array:
+        if isinstance(labels, str | bytes):
+            raise LabelError(
+                f"expected a list of labels for axis {self._name!r}; got the single text "
+                f"{labels!r}. Put it in a list: [{labels!r}]."
+            )
+        asked = plain_labels(labels, axis=self._name, allow_missing=True)
+        if len(asked) == 0 or asked.type == self._labels.type:
+            return asked.cast(self._labels.type)
+        try:
+            if pa.types.is_large_string(asked.type) or pa.types.is_large_string(self._labels.type):
+                raise pa.ArrowInvalid("text is not turned into other types")
+            return asked.cast(self._labels.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise LabelError(
+                f"axis {self._name!r} has labels of type {self._labels.type}, such as "
+                f"{listing(self._labels[:2].to_pylist())}; got {listing(asked[:2].to_pylist())} of "
+                f"type {asked.type}. Ask with the type the axis has."
+            ) from error
+
+    def _unknown_message(self, labels: Iterable[Any], where: npt.NDArray[np.intp]) -> str:
+        asked = self._in_own_type(labels)
+        unknown = asked.take(pa.array(where)).to_pylist()
+        hint = f"It has {len(self):,} labels such as {listing(self._labels[:3].to_pylist())}."
+        if isinstance(unknown[0], str) and len(self) <= _SUGGEST_AMONG:
+            close = difflib.get_close_matches(unknown[0], self._labels.to_pylist(), n=1)
+            hint = f"Did you mean {close[0]!r}?" if close else hint
+        return (
+            f"axis {self._name!r} has no label {listing(unknown)} "
+            f"({len(where):,} of {len(asked):,} asked for are unknown). {hint}"
+        )
+
+
+def plain_labels(labels: Any, *, axis: str, allow_missing: bool = False) -> pa.Array:
+    """Turn labels into one plain Arrow array: text as large_string, no dictionaries, no chunks."""
+    array = _arrow_array(labels, axis)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    array = array.cast(plain_type(array.type, axis))
+    if not allow_missing:
+        check_present(array, axis)
+    return array
+
+
+def check_present(array: pa.Array | pa.ChunkedArray, axis: str, row_word: str = "position") -> None:
+    """Refuse missing labels (null, or NaN among numbers), naming the first five places."""
+    missing = array.is_null(nan_is_null=True)
+    if pc.any(missing).as_py():
+        where = np.flatnonzero(missing.to_numpy(zero_copy_only=False))
+        raise LabelError(
+            f"labels of axis {axis!r} must not be missing; got {len(where):,} missing, at "
+            f"{row_word} {listing(where.tolist())}. Drop those rows or give them a label."
+        )
+
+
+def checked_name(name: str) -> str:
+    """Refuse an axis name that is not a non-empty text."""
+    if not isinstance(name, str) or not name:
+        raise ShapeError(f"an axis name must be a non-empty text; got {name!r}.")
+    return name
+
+
+def check_size(name: str, size: int) -> None:
+    """Refuse an axis with more labels than its 32-bit positions can tell apart."""
+    if size > MAX_LABELS:
+        raise ShapeError(
+            f"axis {name!r} has {size:,} labels; positions are 32-bit, so at most {MAX_LABELS:,} "
+            "fit. Use a coarser label, or keep the busiest with top=."
+        )
+
+
+def listing(values: list[Any], most: int = 5) -> str:
+    """Write the first few values, and how many more there are."""
+    shown = ", ".join(repr_label(value) for value in values[:most])
+    return shown + (f" and {len(values) - most:,} more" if len(values) > most else "")
+
+
+def repr_label(label: Any) -> str:
+    """Write one label: text and numbers as Python does, dates and times in ISO form."""
+    return label.isoformat() if hasattr(label, "isoformat") else repr(label)
+
+
+def _arrow_array(labels: Any, axis: str) -> pa.Array:
+    if isinstance(labels, pa.Array):
+        return labels
+    if isinstance(labels, pa.ChunkedArray):
+        return labels.combine_chunks()
+    try:
+        values = labels if hasattr(labels, "__len__") else list(labels)
+        array = pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
+        raise LabelError(
+            f"labels of axis {axis!r} must all be of one type (text, integers, dates, ...); "
+            f"Arrow says: {str(error).splitlines()[0]} Turn them into text first, for example."
+        ) from error
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def plain_type(kind: pa.DataType, axis: str) -> pa.DataType:
+    """Return the type in which labels of a type are kept; refuse types labels cannot have."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    types = pa.types
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_null(kind):
+        return pa.large_string()
+    if types.is_date64(kind):
+        return pa.date32()
+    if (
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_date(kind)
+        or types.is_timestamp(kind)
+    ):
+        return kind
+    raise LabelError(
+        f"labels of axis {axis!r} must be text, numbers, booleans, dates or times; got values of "
+        f"type {kind}. Turn them into one of these first."
+    )

@@ -1,0 +1,204 @@
+"""A data frame of events or counts into a tensor, and back."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tallyfold.data.axis import Axis, listing
+from tallyfold.data.bins import checked_bins
+from tallyfold.data.cells import merge_cells
+from tallyfold.data.counts import whole_counts
+from tallyfold.data.dropped import Dropped
+from tallyfold.data.encode import Column, encode_columns
+from tallyfold.data.tensor import CountTensor, label_columns
+from tallyfold.errors import (
+    DataError,
+    DroppedWarning,
+    LabelError,
+    MissingPackageError,
+    ParameterError,
+    ShapeError,
+)
+
+ROWS_AT_A_TIME = 2_000_000
+
+
+def tensor_from_frame(
+    frame: Any,
+    axes: Sequence[str],
+    value: str | EllipsisType | None,
+    *,
+    repeated: str = "sum",
+    bins: Mapping[str, str] | None = None,
+) -> CountTensor:
+    """Count the rows of a frame; see `CountTensor.from_frame`."""
+    names = checked_axis_names(axes)
+    units = checked_bins(bins, names)
+    table = read_frame(frame)
+    column = checked_value(value, names, table.columns)
+    check_columns([*names, *([column] if column else [])], table.columns)
+    if len(table) == 0:
+        raise DataError("the table has no rows; a tensor needs at least one event.")
+    counts = None if column is None else whole_counts(table[column].to_arrow(), name=repr(column))
+    codes, built = encode_columns(names, lambda name: frame_column(table, name, units.get(name)))
+    return tensor_from_rows(built, codes, counts, repeated)
+
+
+def tensor_from_rows(
+    axes: Sequence[Axis],
+    codes: Sequence[npt.NDArray[np.integer]],
+    counts: npt.NDArray[np.int64] | None,
+    repeated: str = "sum",
+) -> CountTensor:
+    """Merge coded rows into a tensor, leaving out zeros with a warning."""
+    if repeated not in ("sum", "error"):
+        raise ParameterError(f"`repeated` must be 'sum' or 'error'; got {repeated!r}.")
+    cells = merge_cells(codes, counts, [len(axis) for axis in axes])
+    if repeated == "error" and cells.repeats:
+        raise LabelError(
+            f"each cell must be given once (repeated='error'); got {cells.repeats:,} rows that "
+            f"repeat a cell, such as {_repeated_cells(axes, codes)}. Use repeated='sum' to add up."
+        )
+    indices, numbers, dropped = cells.indices_NM, cells.counts_N, ()
+    if len(numbers) and numbers.min() == 0:
+        zero = numbers == 0
+        record = dropped_zeros(int(zero.sum()))
+        if zero.all():
+            raise DataError("every count is zero; a tensor needs at least one event.")
+        return CountTensor.of_canonical(axes, indices[~zero], numbers[~zero], [record])
+    return CountTensor.of_canonical(axes, indices, numbers, dropped)
+
+
+def dropped_zeros(cells: int) -> Dropped:
+    """Warn about cells listed with a count of zero, and record them."""
+    warnings.warn(
+        f"{cells:,} cells are listed with a count of 0. They were dropped, their labels kept: a "
+        "tensor stores non-zero cells only, and the model's `zeros` says whether the others are "
+        "zero or missing.",
+        DroppedWarning,
+        stacklevel=5,
+    )
+    return Dropped("listed with a count of 0, labels kept", cells=cells)
+
+
+def read_frame(frame: Any) -> Any:
+    """Return the frame as an eager narwhals DataFrame."""
+    import narwhals as nw
+
+    if isinstance(frame, CountTensor):
+        raise ParameterError("expected a data frame; got a CountTensor, which is counted already.")
+    try:
+        table = nw.from_native(frame, allow_series=False)
+    except TypeError as error:
+        raise ParameterError(
+            f"expected a data frame (pandas, polars, pyarrow or another that narwhals reads); got "
+            f"{type(frame).__name__}. For files use tallyfold.read_counts, for arrays "
+            "CountTensor.from_array."
+        ) from error
+    return table.collect(backend="pyarrow") if isinstance(table, nw.LazyFrame) else table
+
+
+def frame_column(table: Any, name: str, unit: str | None = None) -> Column:
+    """Take one column of labels out of a narwhals frame, into Arrow."""
+    import narwhals as nw
+
+    series = table[name]
+    keep_order = isinstance(series.dtype, nw.Enum)
+    try:
+        values = _encoded_in_parts(series) if series.dtype == nw.String else series.to_arrow()
+        return Column(name, values, unit, keep_order)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise LabelError(
+            f"labels of axis {name!r} must all be of one type (text, integers, dates, ...); "
+            f"Arrow says: {str(error).splitlines()[0]}. Turn them into text first, for example."
+        ) from error
+
+
+def _encoded_in_parts(series: Any) -> Any:
+    """Encode a long column of text part by part: polars copies text on its way into Arrow."""
+    if len(series) <= ROWS_AT_A_TIME:
+        return series.to_arrow()
+    chunks: list[pa.Array] = []
+    for start in range(0, len(series), ROWS_AT_A_TIME):
+        encoded = pc.dictionary_encode(series[start : start + ROWS_AT_A_TIME].to_arrow())
+        chunks.extend(encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded])
+    return pa.chunked_array(chunks)
+
+
+def checked_axis_names(axes: Sequence[str]) -> list[str]:
+    """Refuse fewer than two axes, repeated ones, and a single text instead of a list."""
+    if isinstance(axes, str):
+        raise ParameterError(f"`axes` must be a list of column names; got the text {axes!r}.")
+    names = list(axes)
+    if len(names) < 2:
+        raise ShapeError(
+            f"a CountTensor has at least two axes; got {len(names)} ({listing(names)}). "
+            "Name another column."
+        )
+    if len(set(names)) < len(names):
+        raise ShapeError(f"axes must be different columns; got {listing(names)}.")
+    return names
+
+
+def checked_value(
+    value: str | EllipsisType | None, axes: Sequence[str], columns: Sequence[str]
+) -> str | None:
+    """Settle the column of counts; refuse to guess where there is one called "count"."""
+    if isinstance(value, EllipsisType):
+        if "count" in columns and "count" not in axes:
+            raise ParameterError(
+                "the table has a column 'count': say value='count' to take the counts from it, or "
+                "value=None to count rows."
+            )
+        return None
+    if value in axes:
+        raise ParameterError(f"column {value!r} cannot be both an axis and the counts.")
+    return value
+
+
+def check_columns(wanted: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse columns the table does not have, listing the ones it has."""
+    missing = [name for name in wanted if name not in columns]
+    if missing:
+        raise LabelError(
+            f"the table has no column {listing(missing)}; it has {listing(list(columns), 20)}."
+        )
+
+
+def frame_from_tensor(tensor: CountTensor, kind: str, value: str) -> Any:
+    """Return one row per cell; see `CountTensor.to_frame`."""
+    if value in tensor.names:
+        raise ParameterError(f"`value` must differ from the axes; got {value!r}.")
+    columns = [column.dictionary_decode() for column in label_columns(tensor)]
+    table = pa.table([*columns, pa.array(tensor.counts)], names=[*tensor.names, value])
+    if kind == "pyarrow":
+        return table
+    if kind == "pandas":
+        return table.to_pandas()
+    if kind == "polars":
+        try:
+            import polars
+        except ImportError as error:
+            raise MissingPackageError(
+                "to_frame('polars') needs the package polars: pip install polars."
+            ) from error
+        return polars.from_arrow(table)
+    raise ParameterError(f"`kind` must be 'pandas', 'polars' or 'pyarrow'; got {kind!r}.")
+
+
+def _repeated_cells(axes: Sequence[Axis], codes: Sequence[npt.NDArray[np.integer]]) -> str:
+    rows = np.stack(codes, axis=1)
+    cells, times = np.unique(rows, axis=0, return_counts=True)
+    shown = []
+    for cell in cells[times > 1][:5]:
+        labels = [axis.label(place) for axis, place in zip(axes, cell, strict=True)]
+        shown.append("(" + listing(labels, len(labels)) + ")")
+    return ", ".join(shown)

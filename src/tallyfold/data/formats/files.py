@@ -1,0 +1,203 @@
+"""`read_counts` and `write_counts`: from paths to the format that reads or writes them."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import EllipsisType
+
+from tallyfold.data.axis import listing
+from tallyfold.data.bins import checked_bins
+from tallyfold.data.events import checked_axis_names
+from tallyfold.data.formats.delimited import Delimited
+from tallyfold.data.formats.jsonlines import JsonLines
+from tallyfold.data.formats.npz import Npz
+from tallyfold.data.formats.parquet import Parquet
+from tallyfold.data.formats.table import TableFormat, read_own_table, read_table
+from tallyfold.data.formats.tns import Tns
+from tallyfold.data.formats.writing import written_whole
+from tallyfold.data.tensor import BinUnit, CountTensor, Repeated
+from tallyfold.errors import FormatError, ParameterError
+
+FORMATS: dict[str, TableFormat | Npz | Tns] = {
+    ".parquet": Parquet(),
+    ".csv": Delimited(","),
+    ".tsv": Delimited("\t"),
+    ".jsonl": JsonLines(),
+    ".ndjson": JsonLines(),
+    ".tns": Tns(),
+    ".npz": Npz(),
+}
+"""File endings and the formats that read and write them."""
+
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+"""Second endings of text files, and what they mean."""
+
+PathLike = str | os.PathLike[str]
+
+
+def read_counts(
+    path: PathLike | Sequence[PathLike],
+    axes: Sequence[str] | None = None,
+    value: str | EllipsisType | None = ...,
+    *,
+    repeated: Repeated = "sum",
+    bins: Mapping[str, BinUnit] | None = None,
+    min_nonzeros: Mapping[str, int] | None = None,
+    top: Mapping[str, int] | None = None,
+    delimiter: str | None = None,
+    memory_limit: str | None = None,
+) -> CountTensor:
+    r"""Read counts, or count events, from one or many files.
+
+    Tables (Parquet, CSV, TSV, JSON lines; text also as .gz or .zst) are grouped by DuckDB, which
+    spills to disk, so that only the counts have to fit in memory, not the events.
+
+    Parameters
+    ----------
+    path
+        A file, a folder, a pattern such as ``"logs/*.parquet"``, or a list of these.
+    axes
+        The columns whose labels make up the axes, in order. Leave it out to read back a file
+        that `write_counts` made, with its labels, their order and types. For ``.tns`` files,
+        which have no column names, it names the axes.
+    value
+        The column that holds the counts; None counts rows. It may be left out where there is no
+        column called ``"count"``.
+    repeated, bins, min_nonzeros, top
+        As in `CountTensor.from_frame`.
+    delimiter
+        What separates the columns of a CSV file, if not a comma (or a tab, for TSV).
+    memory_limit
+        How much memory grouping may use before it spills to disk, such as ``"2GB"``.
+
+    Notes
+    -----
+    In text files a column of labels becomes integers or dates only if every label is written just
+    as that number or date would be: ``007`` stays text.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "events.csv"
+    >>> _ = file.write_text("who,what\nann,call\nbob,mail\nann,call\n")
+    >>> read_counts(file, axes=["who", "what"])
+    CountTensor(who 2 x what 2; 2 non-zeros, density 50 %, total 3; counts 1: 50 %, 2: 50 %)
+    """
+    files, ending = resolved_files(path)
+    form = FORMATS[ending]
+    if isinstance(form, Npz | Tns):
+        _check_whole_file(files, ending, bins)
+        tensor = form.read(files[0], axes)
+    else:
+        if delimiter is not None:
+            form = _with_delimiter(form, delimiter)
+        if axes is None:
+            _check_whole_file(files, ending, bins)
+            tensor = read_own_table(form, files[0], memory_limit)
+        else:
+            names = checked_axis_names(axes)
+            units = checked_bins(bins, names)
+            tensor = read_table(form, files, names, value, units, repeated, memory_limit)
+    return tensor.filter(min_nonzeros=min_nonzeros, top=top)
+
+
+def write_counts(tensor: CountTensor, path: PathLike, *, value: str = "count") -> None:
+    """Write a tensor to a file of the kind its ending says.
+
+    Parquet and ``.npz`` files hold the axes (labels, their order and types) inside. Text files
+    (CSV, TSV, JSON lines, ``.tns``) are plain, and get a second file ``NAME.axes`` beside them
+    that holds the axes; without it they are read like any other table. A file is written whole or
+    not at all.
+
+    Parameters
+    ----------
+    tensor
+        What to write.
+    path
+        Where to; the ending chooses the format: .parquet, .csv, .tsv, .jsonl, .ndjson, .tns (text
+        also with .gz or .zst), .npz.
+    value
+        What to call the column of counts.
+    """
+    file = Path(path)
+    form = FORMATS[ending_of(file)]
+    if value in tensor.names:
+        raise ParameterError(f"`value` must differ from the axes; got {value!r}.")
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(file.parent)!r} to write to.")
+    with written_whole(file, form.has_axes_file) as targets:
+        form.write(tensor, targets, value)
+
+
+def resolved_files(path: PathLike | Sequence[PathLike]) -> tuple[list[str], str]:
+    """Return the files that a path, folder, pattern or list of these means, and their ending."""
+    asked = [path] if isinstance(path, str | os.PathLike) else list(path)
+    files = [file for one in asked for file in _files_of(os.fspath(one))]
+    if not files:
+        raise ParameterError("`path` must name at least one file; got an empty list.")
+    endings = {ending_of(Path(file)) for file in files}
+    if len(endings) > 1:
+        raise FormatError(
+            f"files read together must be of one kind; got {listing(sorted(endings))}."
+        )
+    return files, endings.pop()
+
+
+def ending_of(file: Path) -> str:
+    """Return the ending that says a file's format, leaving out one that says its compression."""
+    ending = file.suffix.lower()
+    if ending in COMPRESSIONS:
+        ending = Path(file.stem).suffix.lower()
+        if ending in (".parquet", ".npz"):
+            raise FormatError(
+                f"{str(file)!r} looks like a compressed {ending} file; those are compressed inside "
+                "already. Unpack it first."
+            )
+    if ending not in FORMATS:
+        raise FormatError(
+            f"the ending of {file.name!r} must be one of {', '.join(FORMATS)} (text also with "
+            f"{' or '.join(COMPRESSIONS)}); got {file.suffix!r}."
+        )
+    return ending
+
+
+def _files_of(path: str) -> list[str]:
+    if os.path.isdir(path):
+        files = sorted(str(file) for file in Path(path).rglob("*") if _is_known(file))
+        if not files:
+            raise FileNotFoundError(f"folder {path!r} holds no file of a kind that can be read.")
+        return files
+    if os.path.exists(path):
+        return [path]
+    files = sorted(glob.glob(path, recursive=True))
+    if not files:
+        pattern = any(sign in path for sign in "*?[")
+        raise FileNotFoundError(
+            f"no file matches {path!r}." if pattern else f"there is no file {path!r}."
+        )
+    return files
+
+
+def _is_known(file: Path) -> bool:
+    stem = Path(file.stem) if file.suffix.lower() in COMPRESSIONS else file
+    return file.is_file() and stem.suffix.lower() in FORMATS
+
+
+def _check_whole_file(files: list[str], ending: str, bins: Mapping[str, BinUnit] | None) -> None:
+    if len(files) > 1:
+        raise ParameterError(
+            f"without `axes`, or as {ending}, one file is read at a time; got {len(files):,}."
+        )
+    if bins:
+        raise ParameterError("`bins` needs `axes`: the columns of a table to be binned.")
+
+
+def _with_delimiter(form: TableFormat, delimiter: str) -> TableFormat:
+    if not isinstance(form, Delimited) or len(delimiter) != 1:
+        raise ParameterError(
+            f"`delimiter` must be one character, for CSV and TSV files; got {delimiter!r}."
+        )
+    return Delimited(delimiter)

@@ -1,0 +1,95 @@
+"""Files written whole or not at all, and the record of a tensor's axes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from tallyfold.data.axis import Axis, plain_labels
+from tallyfold.data.tensor import CountTensor, label_columns
+from tallyfold.errors import FormatError
+
+ROWS_AT_A_TIME = 1_000_000
+
+
+class Targets(NamedTuple):
+    """Where a format writes: the file (by its final name's endings), and the axes beside it."""
+
+    file: Path
+    axes: Path | None
+
+
+@contextlib.contextmanager
+def written_whole(file: Path, has_axes_file: bool) -> Iterator[Targets]:
+    """Give temporary paths to write to, moved into place only if nothing went wrong."""
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".writing-") as folder:
+        targets = Targets(Path(folder, file.name), axes_file(Path(folder, file.name)))
+        if not has_axes_file:
+            targets = targets._replace(axes=None)
+        yield targets
+        if targets.axes is not None:
+            os.replace(targets.axes, axes_file(file))
+        os.replace(targets.file, file)
+
+
+def axes_file(file: Path) -> Path:
+    """Return the path of the file beside a text file that holds its axes."""
+    return file.with_name(file.name + ".axes")
+
+
+def axes_to_bytes(axes: Sequence[Axis]) -> bytes:
+    """Write axes as one Arrow record: a column per axis, whose only row is the list of labels."""
+    columns = []
+    for axis in axes:
+        offsets = pa.array([0, len(axis)], pa.int64())
+        columns.append(pa.LargeListArray.from_arrays(offsets, axis.labels))
+    record = pa.record_batch(columns, names=[axis.name for axis in axes])
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, record.schema, options=options) as stream:
+        stream.write_batch(record)
+    return bytes(sink.getvalue())
+
+
+def axes_from_bytes(data: bytes, file: str) -> list[Axis]:
+    """Read axes back; damaged bytes are a FormatError naming the file."""
+    try:
+        with pa.ipc.open_stream(data) as stream:
+            record = stream.read_next_batch()
+        record.validate(full=True)
+        return [
+            Axis(name, plain_labels(record.column(number).flatten(), axis=name))
+            for number, name in enumerate(record.schema.names)
+        ]
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError, StopIteration, EOFError) as error:
+        raise FormatError(
+            f"the axes recorded with {file!r} are damaged: {str(error).splitlines()[0]}. Name the "
+            "columns with axes= to read it as a plain table."
+        ) from error
+
+
+def read_axes_file(file: str) -> list[Axis] | None:
+    """Read the axes beside a text file, if they are there."""
+    beside = axes_file(Path(file))
+    return axes_from_bytes(beside.read_bytes(), str(beside)) if beside.exists() else None
+
+
+def label_tables(tensor: CountTensor, value: str, *, as_text: bool) -> Iterator[pa.Table]:
+    """Give the cells as tables of labels and counts, so many rows at a time."""
+    columns = label_columns(tensor)
+    if as_text:
+        columns = [
+            pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(pa.large_string()))
+            for c in columns
+        ]
+    columns = [*columns, pa.array(tensor.counts)]
+    for start in range(0, max(tensor.nnz, 1), ROWS_AT_A_TIME):
+        parts = [column.slice(start, ROWS_AT_A_TIME) for column in columns]
+        parts = [p.dictionary_decode() if pa.types.is_dictionary(p.type) else p for p in parts]
+        yield pa.table(parts, names=[*tensor.names, value])

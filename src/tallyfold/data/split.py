@@ -1,0 +1,171 @@
+"""Parts of a tensor for training and testing. Every part keeps the parent's axes.
+
+A tensor's cells stand in one order whatever the order of the rows it came from, so a split depends
+only on the cells and the seed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tallyfold.data.axis import listing
+from tallyfold.data.seeds import Seed, generator
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import DataError, LabelError, ParameterError
+
+
+class Split(NamedTuple):
+    """A tensor's cells in two parts, on the same axes."""
+
+    train: CountTensor
+    test: CountTensor
+
+
+def split(tensor: CountTensor, test_size: float = 0.2, *, random_state: Seed = 0) -> Split:
+    """Hold out a share of the non-zero cells, at random.
+
+    Parameters
+    ----------
+    tensor
+        What to split.
+    test_size
+        The share of non-zero cells that go to the test part, between 0 and 1.
+    random_state
+        A seed, or a NumPy generator.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.simulate((20, 30, 5), n_components=3, density=0.1).tensor
+    >>> train, test = tf.split(tensor, test_size=0.2, random_state=0)
+    >>> train.nnz + test.nnz == tensor.nnz, train.axes == tensor.axes
+    (True, True)
+    """
+    return _in_two(tensor, _drawn(tensor.nnz, test_size, "test_size", random_state, "cells"))
+
+
+def k_folds(tensor: CountTensor, n_folds: int = 5, *, random_state: Seed = 0) -> list[Split]:
+    """Cut the non-zero cells into ``n_folds`` parts, each of which is the test part once.
+
+    Parameters
+    ----------
+    tensor
+        What to split.
+    n_folds
+        How many parts, at least two.
+    random_state
+        A seed, or a NumPy generator.
+    """
+    if isinstance(n_folds, bool) or not isinstance(n_folds, int | np.integer) or n_folds < 2:
+        raise ParameterError(f"`n_folds` must be an integer of at least 2; got {n_folds!r}.")
+    if n_folds > tensor.nnz:
+        raise DataError(f"{tensor.nnz:,} cells cannot be cut into {n_folds:,} folds.")
+    fold_N = np.arange(tensor.nnz) % n_folds
+    generator(random_state).shuffle(fold_N)
+    return [_in_two(tensor, fold_N == fold) for fold in range(n_folds)]
+
+
+def subsample(tensor: CountTensor, share: float, *, random_state: Seed = 0) -> CountTensor:
+    """Keep a share of the non-zero cells, at random, on the same axes.
+
+    Parameters
+    ----------
+    tensor
+        What to thin.
+    share
+        The share of non-zero cells to keep, above 0 and at most 1.
+    random_state
+        A seed, or a NumPy generator.
+    """
+    if share == 1:
+        return tensor
+    return tensor.with_cells(_drawn(tensor.nnz, share, "share", random_state, "cells"))
+
+
+def split_entities(
+    tensor: CountTensor, axis: str, test_size: float = 0.2, *, random_state: Seed = 0
+) -> Split:
+    """Hold out whole entities of one axis: all their cells go to the test part.
+
+    Parameters
+    ----------
+    tensor
+        What to split.
+    axis
+        The axis whose entities are held out. Only entities with a cell are drawn.
+    test_size
+        The share of entities that go to the test part, between 0 and 1.
+    random_state
+        A seed, or a NumPy generator.
+    """
+    number = tensor.axis_number(axis)
+    present = np.flatnonzero(tensor.marginal(axis, "nonzeros"))
+    drawn = _drawn(len(present), test_size, "test_size", random_state, f"{axis} labels")
+    held_out = np.zeros(tensor.shape[number], bool)
+    held_out[present[drawn]] = True
+    return _in_two(tensor, held_out[tensor.indices[:, number]])
+
+
+def split_time(tensor: CountTensor, axis: str, *, after: Any) -> Split:
+    """Train on what came up to a moment, test on what came after it.
+
+    Parameters
+    ----------
+    tensor
+        What to split.
+    axis
+        The axis of time. Labels are compared by value: numbers by size, dates by time, text by
+        its letters, so that ISO dates come out right.
+    after
+        The last moment of the training part; it need not be a label itself.
+
+    Examples
+    --------
+    >>> import tallyfold as tf, pandas as pd
+    >>> events = pd.DataFrame({"who": ["ann", "bob", "ann"], "year": [2003, 2004, 2005]})
+    >>> tensor = tf.CountTensor.from_frame(events, axes=["who", "year"])
+    >>> tf.split_time(tensor, "year", after=2004).test.to_frame()
+       who  year  count
+    0  ann  2005      1
+    """
+    labels = tensor.axis(axis).labels
+    try:
+        later = pc.greater(labels, pa.scalar(after, labels.type))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
+        raise LabelError(
+            f"`after` must be comparable with the labels of axis {axis!r}, which are "
+            f"{labels.type} such as {listing(labels[:2].to_pylist())}; got {after!r}."
+        ) from error
+    is_later = later.to_numpy(zero_copy_only=False)
+    parts = _in_two(tensor, is_later[tensor.indices[:, tensor.axis_number(axis)]])
+    for name, part in zip(("train", "test"), parts, strict=True):
+        if part.nnz == 0:
+            raise DataError(
+                f"splitting axis {axis!r} after {after!r} leaves the {name} part empty; its labels "
+                f"run from {listing([pc.min(labels).as_py()])} to "
+                f"{listing([pc.max(labels).as_py()])}."
+            )
+    return parts
+
+
+def _in_two(tensor: CountTensor, is_test: npt.NDArray[np.bool_]) -> Split:
+    return Split(tensor.with_cells(~is_test), tensor.with_cells(is_test))
+
+
+def _drawn(
+    number: int, share: float, parameter: str, random_state: Seed, what: str
+) -> npt.NDArray[np.bool_]:
+    """Draw a share of things without replacement: at least one, and not all."""
+    if not isinstance(share, float | int | np.floating) or not 0 < share < 1:
+        raise ParameterError(f"`{parameter}` must be between 0 and 1; got {share!r}.")
+    if number < 2:
+        raise DataError(f"at least two {what} are needed to split; there are {number}.")
+    size = min(max(round(number * float(share)), 1), number - 1)
+    drawn = np.zeros(number, bool)
+    drawn[generator(random_state).permutation(number)[:size]] = True
+    return drawn

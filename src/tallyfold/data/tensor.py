@@ -1,0 +1,496 @@
+"""CountTensor: sparse counts over named, labelled axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tallyfold.data.axis import Axis, listing
+from tallyfold.data.cells import is_canonical, merge_cells
+from tallyfold.data.counts import whole_counts
+from tallyfold.errors import CountError, LabelError, ParameterError, ShapeError
+
+if TYPE_CHECKING:
+    from tallyfold.data.dropped import Dropped
+
+FrameKind = Literal["pandas", "polars", "pyarrow"]
+BinUnit = Literal["year", "quarter", "month", "week", "day", "hour"]
+Repeated = Literal["sum", "error"]
+
+
+class CountTensor:
+    """Sparse counts over two or more named, labelled axes.
+
+    Only cells with a count of at least one are stored, each once, sorted by position, first axis
+    first. Whether the other cells are zeros or missing is for the model to say. A tensor never
+    changes: every method returns a new one, and its arrays are read-only.
+
+    Parameters
+    ----------
+    axes
+        The axes, in order.
+    indices
+        One row per cell: its position on each axis.
+    counts
+        The count of each cell, at least one.
+
+    See Also
+    --------
+    CountTensor.from_frame : from a data frame of events or counts.
+    CountTensor.from_documents : from texts.
+    tallyfold.read_counts : from files.
+
+    Examples
+    --------
+    >>> tensor = CountTensor(
+    ...     [Axis("user", ["ann", "bob"]), Axis("item", ["apple", "pear", "plum"])],
+    ...     indices=[[0, 0], [0, 2], [1, 1]],
+    ...     counts=[1, 4, 1],
+    ... )
+    >>> tensor
+    CountTensor(user 2 x item 3; 3 non-zeros, density 50 %, total 6; counts 1: 67 %, 3-5: 33 %)
+    >>> tensor.marginal("item").tolist()
+    [1, 1, 4]
+    """
+
+    __slots__ = ("_axes", "_counts", "_dropped", "_indices")
+
+    def __init__(
+        self,
+        axes: Sequence[Axis],
+        indices: npt.ArrayLike,
+        counts: npt.ArrayLike,
+    ) -> None:
+        self._axes = _checked_axes(axes)
+        self._dropped: tuple[Dropped, ...] = ()
+        positions = _checked_indices(np.asarray(indices), self._axes)
+        numbers = whole_counts(np.asarray(counts), name="counts", row_word="cell")
+        if numbers.shape != (len(positions),):
+            raise ShapeError(
+                f"counts must have one number per row of indices, shape ({len(positions)},); "
+                f"got shape {numbers.shape}."
+            )
+        if len(numbers) and numbers.min() < 1:
+            raise CountError(
+                "a CountTensor stores counts of at least one; got "
+                f"{int((numbers == 0).sum()):,} zeros. Leave those cells out."
+            )
+        if is_canonical(positions, self.shape):
+            self._indices, self._counts = positions.copy(order="F"), numbers.copy()
+        else:
+            codes = [positions[:, m] for m in range(len(self._axes))]
+            cells = merge_cells(codes, numbers, self.shape)
+            if cells.repeats:
+                raise LabelError(
+                    f"each cell must be given once; got {cells.repeats:,} repeated rows of indices."
+                    " Add up their counts first (CountTensor.from_frame does)."
+                )
+            self._indices, self._counts = cells.indices_NM, cells.counts_N
+        self._freeze()
+
+    @classmethod
+    def of_canonical(
+        cls,
+        axes: Sequence[Axis],
+        indices: npt.NDArray[np.int32],
+        counts: npt.NDArray[np.int64],
+        dropped: Sequence[Dropped] = (),
+    ) -> CountTensor:
+        """Make a tensor of cells known to be sorted, distinct and valid, without checking."""
+        tensor = cls.__new__(cls)
+        tensor._axes, tensor._dropped = _checked_axes(axes), tuple(dropped)
+        tensor._indices = np.asfortranarray(indices, dtype=np.int32)
+        tensor._counts = np.ascontiguousarray(counts, dtype=np.int64)
+        tensor._freeze()
+        return tensor
+
+    # -- in ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        axes: Sequence[str],
+        value: str | EllipsisType | None = ...,
+        *,
+        repeated: Repeated = "sum",
+        bins: Mapping[str, BinUnit] | None = None,
+        min_nonzeros: Mapping[str, int] | None = None,
+        top: Mapping[str, int] | None = None,
+    ) -> CountTensor:
+        """Count the rows of a data frame, or take their counts from a column.
+
+        Parameters
+        ----------
+        frame
+            A pandas, polars or pyarrow table, or any other that narwhals reads.
+        axes
+            The columns whose labels make up the axes, in order.
+        value
+            The column that holds the counts; None counts rows, each row being one event. It may be
+            left out where the frame has no column called ``"count"``.
+        repeated
+            What to do with rows that share a cell: add up their counts, or raise an error.
+        bins
+            Columns of dates or times to cut into units, such as ``{"date": "month"}``. Times with
+            a zone are binned in UTC.
+        min_nonzeros
+            Keep labels with at least so many cells, such as ``{"user": 5}``; applied again until
+            nothing changes.
+        top
+            Keep the labels with the largest totals, such as ``{"word": 5000}``; applied before
+            ``min_nonzeros``.
+
+        Returns
+        -------
+        CountTensor
+            With labels in sorted order (ordered categories keep theirs), and in `dropped` what
+            was left out.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> events = pd.DataFrame({"who": ["ann", "bob", "ann"], "what": ["call", "mail", "call"]})
+        >>> CountTensor.from_frame(events, axes=["who", "what"]).to_frame()
+           who  what  count
+        0  ann  call      2
+        1  bob  mail      1
+        """
+        from tallyfold.data.events import tensor_from_frame
+
+        tensor = tensor_from_frame(frame, axes, value, repeated=repeated, bins=bins)
+        return tensor.filter(min_nonzeros=min_nonzeros, top=top)
+
+    @classmethod
+    def from_documents(
+        cls,
+        frame: Any,
+        text: str,
+        axes: Sequence[str],
+        *,
+        explode: str | Sequence[str] = (),
+        word_axis: str = "word",
+        min_df: int | float = 1,
+        max_words: int | None = None,
+        stop_words: Literal["english"] | Sequence[str] | None = None,
+        vectorizer: Any = None,
+        bins: Mapping[str, BinUnit] | None = None,
+        min_nonzeros: Mapping[str, int] | None = None,
+        top: Mapping[str, int] | None = None,
+    ) -> CountTensor:
+        """Count the words of texts, one cell per word and labels of the text.
+
+        Parameters
+        ----------
+        frame
+            One row per document: pandas, polars, pyarrow or any other that narwhals reads.
+        text
+            The column of texts.
+        axes
+            The columns that label a document, such as ``["author", "year"]``. The word axis comes
+            second, unless its name stands among them.
+        explode
+            Columns that hold a list of labels, such as the authors: each of them gets the
+            document's words.
+        word_axis
+            What to call the axis of words.
+        min_df, max_words, stop_words
+            Passed to scikit-learn's ``CountVectorizer`` (``max_words`` as ``max_features``).
+        vectorizer
+            A vectoriser of your own instead, with scikit-learn's ``fit_transform`` and
+            ``get_feature_names_out``.
+        bins, min_nonzeros, top
+            As in `from_frame`.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> papers = pd.DataFrame({
+        ...     "abstract": ["sparse counts, sparse tensors", "dense tensors"],
+        ...     "author": [["ann", "bob"], ["bob"]],
+        ...     "year": [2003, 2004],
+        ... })
+        >>> CountTensor.from_documents(papers, "abstract", ["author", "year"], explode="author")
+        CountTensor(author 2 x word 4 x year 2; 8 non-zeros, density 50 %, total 10; counts 1: 75 %, 2: 25 %)
+        """  # noqa: E501
+        from tallyfold.data.documents import tensor_from_documents, word_counter
+
+        if vectorizer is None:
+            vectorizer = word_counter(min_df, max_words, stop_words)
+        tensor = tensor_from_documents(
+            frame, text, axes, explode=explode, word_axis=word_axis, counter=vectorizer, bins=bins
+        )
+        return tensor.filter(min_nonzeros=min_nonzeros, top=top)
+
+    @classmethod
+    def from_array(cls, array: Any, axes: Sequence[Axis | str] | None = None) -> CountTensor:
+        """Convert a dense array, a scipy.sparse matrix, a pydata sparse array or a pyttb sptensor.
+
+        Parameters
+        ----------
+        array
+            The counts.
+        axes
+            Axes, or names for axes labelled 0, 1, 2, ...; ``axis_0``, ``axis_1``, ... when left
+            out.
+
+        Examples
+        --------
+        >>> CountTensor.from_array(np.eye(3, dtype=int), ["row", "column"]).nnz
+        3
+        """
+        from tallyfold.data.convert import tensor_from_array
+
+        return tensor_from_array(array, axes)
+
+    # -- what it is -------------------------------------------------------------------------------
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes, in order."""
+        return self._axes
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the axes, in order."""
+        return tuple(axis.name for axis in self._axes)
+
+    @property
+    def indices(self) -> npt.NDArray[np.int32]:
+        """The position of each cell on each axis: one row per cell, sorted, read-only."""
+        return self._indices
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """The count of each cell, in the order of `indices`, read-only."""
+        return self._counts
+
+    @property
+    def dropped(self) -> tuple[Dropped, ...]:
+        """What was left out when the tensor was made."""
+        return self._dropped
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of labels on each axis."""
+        return tuple(len(axis) for axis in self._axes)
+
+    @property
+    def nnz(self) -> int:
+        """The number of non-zero cells."""
+        return len(self._counts)
+
+    @property
+    def size(self) -> int:
+        """The number of cells, zero or not."""
+        return math.prod(self.shape)
+
+    @property
+    def density(self) -> float:
+        """The share of cells that are not zero."""
+        return self.nnz / self.size if self.size else 0.0
+
+    @property
+    def total(self) -> int:
+        """The sum of all counts."""
+        return int(self._counts.sum())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory in cells and labels."""
+        labels = sum(int(axis.labels.nbytes) for axis in self._axes)
+        return self._indices.nbytes + self._counts.nbytes + labels
+
+    def axis(self, name: str) -> Axis:
+        """Return the axis with this name."""
+        return self._axes[self.axis_number(name)]
+
+    def axis_number(self, name: str) -> int:
+        """Return the position of the axis with this name."""
+        if name not in self.names:
+            raise LabelError(
+                f"there is no axis {name!r}; the tensor has {listing(list(self.names))}."
+            )
+        return self.names.index(name)
+
+    # -- parts and views --------------------------------------------------------------------------
+
+    def marginal(
+        self, axis: str, of: Literal["total", "nonzeros"] = "total"
+    ) -> npt.NDArray[np.int64]:
+        """Return, for each label of an axis, its total count or its number of cells."""
+        if of not in ("total", "nonzeros"):
+            raise ParameterError(f"`of` must be 'total' or 'nonzeros'; got {of!r}.")
+        number = self.axis_number(axis)
+        column, size = self._indices[:, number], self.shape[number]
+        if of == "nonzeros":
+            return np.bincount(column, minlength=size).astype(np.int64)
+        if self.total >= 2**53:  # past what bincount's floating-point weights add exactly
+            totals = np.zeros(size, np.int64)
+            np.add.at(totals, column, self._counts)
+            return totals
+        return np.bincount(column, weights=self._counts, minlength=size).astype(np.int64)
+
+    def collapse(self, *axes: str) -> CountTensor:
+        """Add up the counts over the named axes, which then are gone."""
+        from tallyfold.data.select import collapsed
+
+        return collapsed(self, axes)
+
+    def sel(self, **labels: Any) -> CountTensor:
+        """Select by label, axis by axis.
+
+        A list keeps the axis with those labels in that order; a ``slice`` keeps the labels from
+        the first to the last named, both included; a single label keeps its cells and takes the
+        axis away.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"who": ["ann", "bob"], "what": ["call", "mail"], "year": [1, 2]})
+        >>> tensor = CountTensor.from_frame(frame, axes=["who", "what", "year"])
+        >>> tensor.sel(who=["bob"]).shape
+        (1, 2, 2)
+        >>> tensor.sel(year=2).names
+        ('who', 'what')
+        """
+        from tallyfold.data.select import selected
+
+        return selected(self, labels)
+
+    def filter(
+        self,
+        *,
+        min_nonzeros: Mapping[str, int] | None = None,
+        top: Mapping[str, int] | None = None,
+    ) -> CountTensor:
+        """Keep the busiest labels, and labels with enough cells; see `from_frame`."""
+        if not min_nonzeros and not top:
+            return self
+        from tallyfold.data.filters import filtered
+
+        return filtered(self, min_nonzeros=min_nonzeros or {}, top=top or {})
+
+    def compact(self) -> CountTensor:
+        """Take away the labels that have no cell."""
+        from tallyfold.data.filters import compacted
+
+        return compacted(self)
+
+    def with_cells(self, keep: npt.NDArray[Any]) -> CountTensor:
+        """Return the tensor of some of the cells (a mask or sorted positions), on the same axes."""
+        return CountTensor.of_canonical(self._axes, self._indices[keep], self._counts[keep])
+
+    # -- out --------------------------------------------------------------------------------------
+
+    def to_frame(self, kind: FrameKind = "pandas", *, value: str = "count") -> Any:
+        """Return one row per cell: a label column per axis, and the counts.
+
+        Parameters
+        ----------
+        kind
+            ``"pandas"``, ``"polars"`` or ``"pyarrow"``.
+        value
+            What to call the column of counts.
+        """
+        from tallyfold.data.events import frame_from_tensor
+
+        return frame_from_tensor(self, kind, value)
+
+    def to_dense(self, *, most_cells: int = 10_000_000) -> npt.NDArray[np.int64]:
+        """Return a dense array; refuses when there are more than ``most_cells`` cells."""
+        from tallyfold.data.convert import dense_array
+
+        return dense_array(self, most_cells)
+
+    def to_scipy(self) -> Any:
+        """Return a ``scipy.sparse.coo_array``; the tensor must have two axes."""
+        from tallyfold.data.convert import scipy_array
+
+        return scipy_array(self)
+
+    def to_sparse(self) -> Any:
+        """Return a pydata ``sparse.COO`` array."""
+        from tallyfold.data.convert import pydata_array
+
+        return pydata_array(self)
+
+    def to_pyttb(self) -> Any:
+        """Return a pyttb ``sptensor``."""
+        from tallyfold.data.convert import pyttb_tensor
+
+        return pyttb_tensor(self)
+
+    # -- Python's own protocols -------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CountTensor):
+            return NotImplemented
+        return (
+            self._axes == other._axes
+            and np.array_equal(self._counts, other._counts)
+            and np.array_equal(self._indices, other._indices)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.shape, self.nnz, self.total))
+
+    def __reduce__(self) -> tuple[Callable[..., CountTensor], tuple[Any, ...]]:
+        return (
+            CountTensor.of_canonical,
+            (self._axes, self._indices, self._counts, self._dropped),
+        )
+
+    def __repr__(self) -> str:
+        from tallyfold.data.summary import one_line
+
+        return one_line(self)
+
+    def _freeze(self) -> None:
+        self._indices.flags.writeable = False
+        self._counts.flags.writeable = False
+
+
+def _checked_axes(axes: Sequence[Axis]) -> tuple[Axis, ...]:
+    axes = tuple(axes)
+    if len(axes) < 2:
+        raise ShapeError(
+            f"a CountTensor has at least two axes; got {len(axes)}. Name another column, "
+            "or use a plain value count."
+        )
+    names = [axis.name for axis in axes]
+    if len(set(names)) < len(names):
+        raise ShapeError(f"axes must have different names; got {listing(names)}.")
+    return axes
+
+
+def _checked_indices(indices: npt.NDArray[Any], axes: tuple[Axis, ...]) -> npt.NDArray[np.int32]:
+    if indices.size == 0:
+        indices = indices.reshape(0, len(axes)).astype(np.int32)
+    if indices.ndim != 2 or indices.shape[1] != len(axes) or indices.dtype.kind not in "iu":
+        raise ShapeError(
+            f"indices must be whole numbers of shape (cells, {len(axes)}), one column per axis; "
+            f"got shape {indices.shape} of type {indices.dtype}."
+        )
+    for number, axis in enumerate(axes):
+        column = indices[:, number]
+        if len(column) and (column.min() < 0 or column.max() >= len(axis)):
+            raise ShapeError(
+                f"positions on axis {axis.name!r} must be from 0 to {len(axis) - 1:,}; "
+                f"got {column.min()} to {column.max()}."
+            )
+    return indices.astype(np.int32, copy=False)
+
+
+def label_columns(tensor: CountTensor) -> list[pa.DictionaryArray]:
+    """Return, for each axis, the label of every cell, as Arrow dictionary arrays (no copies)."""
+    return [
+        pa.DictionaryArray.from_arrays(pa.array(tensor.indices[:, number]), axis.labels)
+        for number, axis in enumerate(tensor.axes)
+    ]

@@ -1,0 +1,93 @@
+"""Every exception and warning that tallyfold raises on purpose.
+
+::
+
+    Exception
+    └── TallyfoldError              catch this one to catch them all
+        ├── ParameterError          an argument has a value that cannot be used (also a ValueError)
+        ├── DataError               the data cannot be used (also a ValueError)
+        │   ├── CountError          counts: negative, fractional, not finite, too large
+        │   ├── LabelError          labels: missing, unknown, repeated, of the wrong type
+        │   └── ShapeError          axes: too few, too large, of different lengths
+        ├── FormatError             a file is malformed, truncated or of an unknown kind
+        ├── MissingPackageError     an optional package is needed (also an ImportError)
+        ├── NotFittedError          the model has not been fitted yet
+        ├── InferenceError          a fit could not go on
+        │   └── DivergedError       it left the rails; the last good state is kept
+        ├── BackendError            a kernel or device cannot be used here
+        └── StorageError            a saved model cannot be written or read back
+
+    UserWarning
+    └── TallyfoldWarning
+        ├── DroppedWarning          rows were left out that nobody asked to leave out
+        ├── InterruptedWarning      a fit was stopped by hand and keeps its last whole iteration
+        └── SlowPathWarning         a setting has no fast kernel; says what is slow and why
+"""
+
+
+class TallyfoldError(Exception):
+    """Base of every error raised by tallyfold."""
+
+
+class ParameterError(TallyfoldError, ValueError):
+    """An argument has a value that cannot be used."""
+
+
+class DataError(TallyfoldError, ValueError):
+    """The data given cannot be used."""
+
+
+class CountError(DataError):
+    """Counts are negative, fractional, not finite or too large."""
+
+
+class LabelError(DataError):
+    """Labels are missing, unknown, repeated or of the wrong type."""
+
+
+class ShapeError(DataError):
+    """There are too few axes, or their sizes do not fit."""
+
+
+class FormatError(TallyfoldError):
+    """A file is malformed, truncated or of an unknown kind."""
+
+
+class MissingPackageError(TallyfoldError, ImportError):
+    """An optional package is needed for what was asked."""
+
+
+class NotFittedError(TallyfoldError):
+    """The model has not been fitted yet."""
+
+
+class InferenceError(TallyfoldError):
+    """A fit could not go on."""
+
+
+class DivergedError(InferenceError):
+    """A fit left the rails; the last good state is kept."""
+
+
+class BackendError(TallyfoldError):
+    """A kernel or device cannot be used here."""
+
+
+class StorageError(TallyfoldError):
+    """A saved model cannot be written or read back."""
+
+
+class TallyfoldWarning(UserWarning):
+    """Base of every warning given by tallyfold."""
+
+
+class DroppedWarning(TallyfoldWarning):
+    """Rows were left out that nobody asked to leave out."""
+
+
+class InterruptedWarning(TallyfoldWarning):
+    """A fit was stopped by hand; it keeps its last whole iteration."""
+
+
+class SlowPathWarning(TallyfoldWarning):
+    """A setting has no fast kernel; the message says what is slow and why."""

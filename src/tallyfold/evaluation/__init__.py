@@ -1,0 +1,1 @@
+"""Scores: how well predictions meet counts that were held out."""

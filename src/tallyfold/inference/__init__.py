@@ -1,0 +1,1 @@
+"""How factors are found: the one loop, the steps it takes, stopping, checkpoints, calibration."""

@@ -1,0 +1,198 @@
+"""Mean-field variational updates of Gamma factors: one sweep over the axes is one step.
+
+With auxiliary multinomials the updates are closed (docs/models/bptf.md has the derivation). For a
+cell n with count y, geometric means G and arithmetic means E of the factors:
+
+- shape_dk = a + sum_n y * share_nk,          share_nk proportional to prod_m G_mk
+- rate_dk  = a * b + sum_n w_n prod_other E_k   (zeros missing: over the cells seen)
+- rate_dk  = a * b + prod_other column sums     (zeros observed: over all cells)
+
+where w_n, the expected exposure, is 1 for a plain Poisson and more for a truncated one, whose
+unseen zeros count as exposure too. b = 1 / mean(E) maximises the bound in the prior rate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize_scalar
+
+from tallyfold.inference.loop import State
+from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.validation import ValidationCells
+from tallyfold.kernels import select as kernels
+from tallyfold.posterior.point_factors import mean_over_seen
+from tallyfold.probability import gamma
+from tallyfold.probability.counts import CountLikelihood
+
+Floats = npt.NDArray[np.float64]
+
+START_SHAPE = 100.0
+"""Factors start as draws around one with this shape: close together, but not equal."""
+
+DISPERSION_RANGE = (1e-3, 1e6)
+DISPERSION_CELLS = 200_000
+
+
+@dataclass
+class VariationalStep:
+    """Coordinate ascent on the bound; see the module's text.
+
+    Parameters
+    ----------
+    cells
+        What is fitted to.
+    likelihood
+        The distribution of a cell's count given its rate.
+    zeros_observed
+        Whether cells without an entry count as zeros; Poisson only.
+    n_components, prior_shape
+        The number of components, and the shape of the factors' Gamma prior.
+    prior_rate
+        The prior's rate; None learns one per axis.
+    dispersion
+        The negative binomial's r; None learns it.
+    seed
+        Of the random start.
+    validation
+        Cells to score after each sweep.
+    """
+
+    cells: TrainingCells
+    likelihood: CountLikelihood
+    zeros_observed: bool
+    n_components: int
+    prior_shape: float
+    prior_rate: float | None = None
+    dispersion: float | None = None
+    seed: int = 0
+    backend: str = "auto"
+    validation: ValidationCells | None = None
+
+    maximise = True
+
+    def start(self) -> State:
+        """Draw factors close to one, scaled so that the mean rate is the mean count."""
+        rng = np.random.default_rng([self.seed, 0])
+        cells = self.cells
+        n_cells = np.prod(cells.shape, dtype=float) if self.zeros_observed else len(cells.counts_N)
+        mean_count = max(float(cells.counts_N.sum()) / n_cells, 1e-12)
+        scale = (mean_count / self.n_components) ** (1 / cells.n_axes)
+        state: State = {"prior_rate": np.full(cells.n_axes, 1 / scale)}
+        for axis, size in enumerate(cells.shape):
+            noise_DK = rng.gamma(START_SHAPE, 1 / START_SHAPE, (size, self.n_components))
+            state[f"shape_{axis}"] = np.full_like(noise_DK, START_SHAPE)
+            state[f"rate_{axis}"] = START_SHAPE / (scale * noise_DK)
+        if self.prior_rate is not None:
+            state["prior_rate"] = np.full(cells.n_axes, self.prior_rate / self.prior_shape)
+        state["dispersion"] = np.array(1.0 if self.dispersion is None else self.dispersion)
+        return state
+
+    def advance(self, state: State, iteration: int) -> tuple[State, float]:
+        """Update every axis once, then the dispersion; return the bound."""
+        shapes, rates = factors_of(state)
+        prior_rate_M = np.array(state["prior_rate"], dtype=float)
+        dispersion = float(state["dispersion"])
+        mean = [shape / rate for shape, rate in zip(shapes, rates, strict=True)]
+        geo = [gamma.geometric_mean(s, r) for s, r in zip(shapes, rates, strict=True)]
+        for axis in range(self.cells.n_axes):
+            phi_DK, exposure_DK = self._sums(axis, geo, mean, dispersion)
+            shapes[axis] = self.prior_shape + geo[axis] * phi_DK
+            rates[axis] = self.prior_shape * prior_rate_M[axis] + exposure_DK
+            mean[axis] = shapes[axis] / rates[axis]
+            geo[axis] = gamma.geometric_mean(shapes[axis], rates[axis])
+            if self.prior_rate is None:
+                prior_rate_M[axis] = 1 / mean[axis].mean()
+        if self.likelihood.dispersed and self.dispersion is None and _is_power_of_two(iteration):
+            dispersion = self._best_dispersion(geo, mean, dispersion)
+        new = state_of(shapes, rates)
+        new |= {"prior_rate": prior_rate_M, "dispersion": np.array(dispersion)}
+        return new, self.bound(new)
+
+    def bound(self, state: State) -> float:
+        """Return the evidence lower bound, every constant in it."""
+        shapes, rates = factors_of(state)
+        mean = [shape / rate for shape, rate in zip(shapes, rates, strict=True)]
+        geo = [gamma.geometric_mean(s, r) for s, r in zip(shapes, rates, strict=True)]
+        total = self._cell_bound(geo, mean, float(state["dispersion"]))
+        for axis, (shape_DK, rate_DK) in enumerate(zip(shapes, rates, strict=True)):
+            prior_rate = self.prior_shape * float(np.asarray(state["prior_rate"])[axis])
+            total -= float(gamma.kl(shape_DK, rate_DK, self.prior_shape, prior_rate).sum())
+        return total
+
+    def validation_score(self, state: State) -> float | None:
+        """Score the validation cells at the posterior means."""
+        if self.validation is None:
+            return None
+        shapes, rates = factors_of(state)
+        mean = [shape / rate for shape, rate in zip(shapes, rates, strict=True)]
+        known = [mean_over_seen(m, s) for m, s in zip(mean, self.cells.seen, strict=True)]
+        return self.validation.score(known, self.likelihood, float(state["dispersion"]))
+
+    def _sums(
+        self, axis: int, geo: list[Floats], mean: list[Floats], dispersion: float
+    ) -> tuple[Floats, Floats]:
+        layout = self.cells.layouts[axis]
+        if not self.zeros_observed:
+            return kernels.bptf_axis_sums(
+                geo,
+                mean,
+                layout,
+                likelihood=self.likelihood.name,
+                dispersion=dispersion,
+                backend=self.backend,
+            )
+        phi_DK = kernels.share_sums(geo, layout, backend=self.backend)
+        totals = [factor.sum(axis=0) for m, factor in enumerate(mean) if m != axis]
+        return phi_DK, np.broadcast_to(np.prod(totals, axis=0), phi_DK.shape)
+
+    def _cell_bound(self, geo: list[Floats], mean: list[Floats], dispersion: float) -> float:
+        cells = self.cells
+        bound = kernels.cell_bound(
+            geo,
+            mean,
+            cells.indices_NM,
+            cells.counts_N,
+            likelihood=self.likelihood.name,
+            dispersion=dispersion,
+            backend=self.backend,
+        )
+        if self.zeros_observed:  # the kernel subtracts the rates of the cells seen; all are meant
+            bound += float(kernels.cell_rates(mean, cells.indices_NM, backend=self.backend).sum())
+            bound -= float(np.prod([factor.sum(axis=0) for factor in mean], axis=0).sum())
+        return bound
+
+    def _best_dispersion(self, geo: list[Floats], mean: list[Floats], now: float) -> float:
+        """Maximise the bound in r; with very many cells, on an even sample of them."""
+        step = max(1, len(self.cells.counts_N) // DISPERSION_CELLS)
+        indices, counts = self.cells.indices_NM[::step], self.cells.counts_N[::step]
+        mean_N = kernels.cell_rates(mean, indices, backend=self.backend)
+
+        def loss(log_r: float) -> float:
+            # y ln g does not depend on r, so the pmf at the mean rates has the bound's slope
+            return -float(self.likelihood.log_pmf(counts, mean_N, np.exp(log_r)).sum())
+
+        low, high = np.log(DISPERSION_RANGE)
+        found = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-3})
+        better = found.fun <= loss(float(np.log(now)))
+        return float(np.exp(found.x)) if better else now
+
+
+def factors_of(state: State) -> tuple[list[Floats], list[Floats]]:
+    """Return the shapes and rates of every axis."""
+    n_axes = sum(name.startswith("shape_") for name in state)
+    shapes = [np.asarray(state[f"shape_{axis}"], dtype=float) for axis in range(n_axes)]
+    rates = [np.asarray(state[f"rate_{axis}"], dtype=float) for axis in range(n_axes)]
+    return shapes, rates
+
+
+def state_of(shapes: list[Floats], rates: list[Floats]) -> State:
+    """Name the shapes and rates of every axis."""
+    state: State = {f"shape_{axis}": shape for axis, shape in enumerate(shapes)}
+    return state | {f"rate_{axis}": rate for axis, rate in enumerate(rates)}
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0

@@ -1,0 +1,1 @@
+"""Compiled kernels; everything numba touches lives in this folder."""

@@ -1,0 +1,110 @@
+"""Gibbs allocation: every count split over components at random, summed per entity."""
+
+import math
+
+import numpy as np
+
+from tallyfold.kernels.arrays import Factors, Ints
+from tallyfold.kernels.fused.jit import jit, jit_inline, jit_sums
+from tallyfold.kernels.fused.logs import HIGH, LOW, safe_log
+from tallyfold.kernels.fused.multinomial import place, split
+from tallyfold.kernels.fused.pack import pack
+from tallyfold.kernels.fused.philox import uniform_at
+from tallyfold.kernels.fused.pieces import sum_pieces
+from tallyfold.kernels.layout import AxisLayout
+
+
+def allocate_axis(factors: Factors, layout: AxisLayout, seed: int, iteration: int) -> Ints:
+    """Compiled form of :func:`tallyfold.kernels.reference.allocate_axis`."""
+    table_RW, first_M = pack([factors], layout.reach_M)
+    n_components = factors[0].shape[1]
+    extra = first_M, layout.axis, n_components, np.uint64(seed), np.uint64(iteration)
+    counts_DW = sum_pieces(_allocate, layout, table_RW, first_M, *extra, dtype=np.int64)
+    return counts_DW[:, :n_components].copy()
+
+
+@jit
+def _allocate(  # type: ignore[no-untyped-def]
+    start,
+    stop,
+    piece_cell_S1,
+    piece_entity_S,
+    others_NJ,
+    order_N,
+    counts_N,
+    table_RW,
+    own_first,
+    first_J,
+    sums_SW,
+    first_M,
+    axis,
+    n_components,
+    seed,
+    iteration,
+):
+    """Draw every cell of the pieces start..stop: few counts one by one, many by splitting."""
+    weight_K, rest_W = np.empty(n_components), np.empty(table_RW.shape[1])
+    row_M = np.empty(len(first_M), dtype=np.int64)
+    for s in range(start, stop):
+        sums_W = sums_SW[s]
+        row_M[axis] = own_first + piece_entity_S[s]
+        for n in range(piece_cell_S1[s], piece_cell_S1[s + 1]):
+            for j in range(len(first_J)):
+                row_M[j + (j >= axis)] = first_J[j] + others_NJ[n, j]
+            total = _weigh(table_RW, row_M, rest_W, weight_K)
+            if not LOW < total < HIGH:
+                total = _weigh_in_logs(table_RW, row_M, weight_K)
+            count = int(counts_N[n])
+            cell = np.uint64(order_N[n])
+            if count > 2 * n_components:
+                split(seed, iteration, cell, count, weight_K, sums_W)
+                continue
+            for draw in range(count):
+                target = total * uniform_at(seed, iteration, cell, np.uint64(draw))
+                sums_W[place(target, weight_K)] += 1
+
+
+@jit_inline
+def _weigh(table_RW, row_M, rest_W, weight_K):  # type: ignore[no-untyped-def]
+    """Write a cell's share of each component up to a factor; return their sum.
+
+    Products are taken in axis order, so that every axis's visit gets the same bits.
+    """
+    one_W, two_W = table_RW[row_M[0]], table_RW[row_M[1]]
+    if len(row_M) == 3:
+        three_W = table_RW[row_M[2]]
+    else:
+        _multiply_from_third(table_RW, row_M, rest_W)
+        three_W = rest_W
+    total = 0.0
+    for k in range(len(weight_K)):
+        weight = one_W[k] * two_W[k] * three_W[k]
+        weight_K[k] = weight
+        total += weight
+    return total
+
+
+@jit_sums
+def _multiply_from_third(table_RW, row_M, rest_W):  # type: ignore[no-untyped-def]
+    """Write the product of all rows but the first two: ones when there are no more."""
+    rest_W[:] = 1.0
+    for m in range(2, len(row_M)):
+        row_W = table_RW[row_M[m]]
+        for k in range(len(rest_W)):
+            rest_W[k] *= row_W[k]
+
+
+@jit
+def _weigh_in_logs(table_RW, row_M, weight_K):  # type: ignore[no-untyped-def]
+    """Do as `_weigh` at any scale; equal shares where no component has a positive one."""
+    top = -np.inf
+    for k in range(len(weight_K)):
+        weight_K[k] = 0.0
+        for m in range(len(row_M)):
+            weight_K[k] += safe_log(table_RW[row_M[m], k])
+        top = max(top, weight_K[k])
+    total = 0.0
+    for k in range(len(weight_K)):
+        weight_K[k] = math.exp(weight_K[k] - top) if top > -np.inf else 1.0
+        total += weight_K[k]
+    return total

@@ -1,0 +1,117 @@
+"""Exact binomial and multinomial draws from a counter-based stream."""
+
+import math
+
+import numpy as np
+
+from tallyfold.kernels.fused.jit import jit, jit_inline
+from tallyfold.kernels.fused.philox import uniform
+
+
+@jit_inline
+def place(target, weight_K):  # type: ignore[no-untyped-def]
+    """Return the component into whose stretch of the line 0..sum(weight_K) the target falls."""
+    last = 0
+    reached = 0.0
+    for k in range(len(weight_K)):
+        if weight_K[k] > 0.0:
+            reached += weight_K[k]
+            last = k
+            if target < reached:
+                break
+    return last
+
+
+@jit
+def split(seed, iteration, cell, count, weight_K, draw_K):  # type: ignore[no-untyped-def]
+    """Add a multinomial draw to `draw_K`: each component in turn takes a binomial part."""
+    stream = np.array([seed, iteration, cell, np.uint64(0)])
+    tail = 0.0
+    tail_K = np.empty(len(weight_K))
+    for k in range(len(weight_K) - 1, -1, -1):
+        tail += weight_K[k]
+        tail_K[k] = tail
+    for k in range(len(weight_K)):
+        if count == 0:
+            return
+        taken = count
+        if weight_K[k] < tail_K[k]:
+            taken = draw_binomial(stream, count, weight_K[k] / tail_K[k])
+        draw_K[k] += taken
+        count -= taken
+
+
+@jit
+def draw_binomial(stream, n, p):  # type: ignore[no-untyped-def]
+    """Return an exact binomial draw."""
+    if p <= 0.0:
+        return 0
+    if p > 0.5:
+        return n - _binomial_below_half(stream, n, 1.0 - p)
+    return _binomial_below_half(stream, n, p)
+
+
+@jit
+def _binomial_below_half(stream, n, p):  # type: ignore[no-untyped-def]
+    """Return a draw for p <= 1/2: by inversion for a small mean, else by rejection."""
+    return _invert(stream, n, p) if n * p < 10.0 else _reject(stream, n, p)
+
+
+@jit
+def _invert(stream, n, p):  # type: ignore[no-untyped-def]
+    """Walk along the pmf until a uniform number is used up."""
+    odds = p / (1.0 - p)
+    while True:
+        left = uniform(stream)
+        mass = math.exp(n * math.log1p(-p))
+        for k in range(min(n, 200) + 1):
+            if left < mass:
+                return k
+            left -= mass
+            mass *= odds * (n - k) / (k + 1.0)
+
+
+@jit
+def _reject(stream, n, p):  # type: ignore[no-untyped-def]
+    """Draw by transformed rejection with squeeze (BTRS of Hörmann 1993, n p >= 10)."""
+    spread = math.sqrt(n * p * (1.0 - p))
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    alpha = (2.83 + 5.1 / b) * spread
+    middle = np.floor((n + 1) * p)
+    while True:
+        u = uniform(stream) - 0.5
+        v = uniform(stream)
+        edge = 0.5 - abs(u)
+        k = np.floor((2.0 * a / edge + b) * u + n * p + 0.5) if edge > 0.0 else -1.0
+        if k < 0.0 or k > n:
+            continue
+        if edge >= 0.07 and v <= 0.92 - 4.2 / b:
+            return int(k)
+        v *= alpha / (a / (edge * edge) + b)
+        if v <= 0.0 or math.log(v) <= _log_ratio(k, middle, n, p):
+            return int(k)
+
+
+@jit
+def _log_ratio(k, middle, n, p):  # type: ignore[no-untyped-def]
+    """Return ln(pmf(k) / pmf(middle)) of a binomial, by Stirling's series."""
+    odds = p / (1.0 - p)
+    return (
+        (middle + 0.5) * math.log((middle + 1.0) / (odds * (n - middle + 1.0)))
+        + (n + 1.0) * math.log((n - middle + 1.0) / (n - k + 1.0))
+        + (k + 0.5) * math.log(odds * (n - k + 1.0) / (k + 1.0))
+        + _stirling(middle)
+        + _stirling(n - middle)
+        - _stirling(k)
+        - _stirling(n - k)
+    )
+
+
+@jit
+def _stirling(k):  # type: ignore[no-untyped-def]
+    """Return ln k! minus Stirling's formula for it, written in k + 1."""
+    x = k + 1.0
+    if k < 10.0:
+        return math.lgamma(x) - (k + 0.5) * math.log(x) + x - 0.5 * math.log(2.0 * math.pi)
+    return (1.0 / 12.0 - (1.0 / 360.0 - 1.0 / 1260.0 / (x * x)) / (x * x)) / x

@@ -1,0 +1,58 @@
+"""Run a kernel over an axis's pieces and add them up to entities in an order that never changes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from tallyfold.kernels.arrays import Floats, Ints
+from tallyfold.kernels.fused.jit import jit
+from tallyfold.kernels.layout import AxisLayout
+from tallyfold.kernels.threads import run_chunks
+
+
+def sum_pieces(
+    kernel: Callable[..., None],
+    layout: AxisLayout,
+    table_RW: Floats,
+    first_M: Ints,
+    *extra: Any,
+    dtype: DTypeLike = np.float64,
+) -> NDArray[Any]:
+    """Return ``kernel``'s sums per entity, as wide as the table; zero for an empty entity.
+
+    The kernel is called with its range of pieces, the layout's arrays, the table with the first
+    rows of this axis and of the others, a row of sums per piece to add to, and `extra`.
+    """
+    sums_SW = np.zeros((len(layout.piece_entity_S), table_RW.shape[1]), dtype=dtype)
+    own_first, first_J = first_M[layout.axis], np.delete(first_M, layout.axis)
+
+    def visit(start: int, stop: int) -> None:
+        kernel(
+            layout.chunk_piece_C1[start],
+            layout.chunk_piece_C1[stop],
+            layout.piece_cell_S1,
+            layout.piece_entity_S,
+            layout.others_NJ,
+            layout.order_N,
+            layout.counts_N,
+            table_RW,
+            own_first,
+            first_J,
+            sums_SW,
+            *extra,
+        )
+
+    run_chunks(visit, len(layout.chunk_piece_C1) - 1)
+    sums_DW = np.zeros((len(layout.indptr_D1) - 1, table_RW.shape[1]), dtype=dtype)
+    _merge(layout.piece_entity_S, sums_SW, sums_DW)
+    return sums_DW
+
+
+@jit
+def _merge(piece_entity_S, sums_SW, sums_DW):  # type: ignore[no-untyped-def]
+    """Add piece by piece on one thread."""
+    for s in range(len(piece_entity_S)):
+        for k in range(sums_SW.shape[1]):
+            sums_DW[piece_entity_S[s], k] += sums_SW[s, k]

@@ -1,0 +1,140 @@
+"""Cells sorted by one axis, cut into pieces that any number of threads may sum.
+
+A *piece* is a run of cells of one entity that does not cross a multiple of ``CHUNK_CELLS``.
+Pieces depend on the data alone, never on the number of threads, and their sums are added in
+their own order. So results have the same bits on one thread and on many, and an axis with
+14 entities is still shared out evenly.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tallyfold.errors import CountError, ParameterError, ShapeError
+from tallyfold.kernels.arrays import Floats, Ints, Positions
+
+CHUNK_CELLS = 8192
+
+
+class AxisLayout(NamedTuple):
+    """The cells of a tensor in the order of one axis.
+
+    Attributes
+    ----------
+    axis
+        The axis the cells are sorted by.
+    reach_M
+        One more than the largest position on each axis; on the sorted axis, its size.
+    indptr_D1
+        Entity d's cells are ``indptr_D1[d]:indptr_D1[d + 1]``.
+    others_NJ
+        Positions on the other M - 1 axes, in axis order; each column contiguous.
+    order_N
+        Where each cell stands in the original order.
+    counts_N
+        The counts; float64 holds them exactly up to 2**53.
+    piece_cell_S1
+        Piece s holds the cells ``piece_cell_S1[s]:piece_cell_S1[s + 1]``.
+    piece_entity_S
+        The entity that a piece belongs to.
+    chunk_piece_C1
+        Chunk c holds the pieces ``chunk_piece_C1[c]:chunk_piece_C1[c + 1]``.
+    """
+
+    axis: int
+    reach_M: tuple[int, ...]
+    indptr_D1: Ints
+    others_NJ: Positions
+    order_N: Ints
+    counts_N: Floats
+    piece_cell_S1: Ints
+    piece_entity_S: Ints
+    chunk_piece_C1: Ints
+
+
+def axis_layout(
+    indices_NM: NDArray[np.integer], counts_N: NDArray[np.integer], axis: int, size: int
+) -> AxisLayout:
+    """Sort cells by one axis, stably and in linear time.
+
+    Parameters
+    ----------
+    indices_NM
+        A cell's position on each axis.
+    counts_N
+        A cell's count.
+    axis, size
+        The axis to sort by and its number of entities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> layout = axis_layout(np.array([[2, 0], [0, 1], [2, 1]]), np.array([5, 6, 7]), 0, 3)
+    >>> layout.indptr_D1.tolist(), layout.counts_N.tolist()
+    ([0, 1, 1, 3], [6.0, 5.0, 7.0])
+    """
+    _check(indices_NM, counts_N, axis, size)
+    indptr_D1, order_N = _counting_sort(indices_NM[:, axis], size)
+    piece_cell_S1, piece_entity_S, chunk_piece_C1 = _pieces(indptr_D1)
+    others = np.empty((len(counts_N), indices_NM.shape[1] - 1), dtype=np.int32, order="F")
+    for column, other in enumerate(m for m in range(indices_NM.shape[1]) if m != axis):
+        others[:, column] = indices_NM[:, other][order_N]
+    return AxisLayout(
+        axis,
+        _reach(indices_NM, axis, size),
+        indptr_D1,
+        others,
+        order_N,
+        counts_N[order_N].astype(np.float64),
+        piece_cell_S1,
+        piece_entity_S,
+        chunk_piece_C1,
+    )
+
+
+def _check(
+    indices_NM: NDArray[np.integer], counts_N: NDArray[np.integer], axis: int, size: int
+) -> None:
+    """Refuse what would read outside an array in compiled code."""
+    if indices_NM.ndim != 2 or indices_NM.shape[1] < 2:
+        raise ShapeError(f"`indices_NM` must have two axes or more; got {indices_NM.shape}.")
+    if counts_N.shape != indices_NM.shape[:1]:
+        raise ShapeError(f"{len(indices_NM)} cells but counts of shape {counts_N.shape}.")
+    if not 0 <= axis < indices_NM.shape[1]:
+        raise ParameterError(f"`axis` must be in 0..{indices_NM.shape[1] - 1}; got {axis}.")
+    if len(counts_N) and (indices_NM.min() < 0 or indices_NM[:, axis].max() >= size):
+        raise ShapeError(f"Positions must be 0 or more, and below {size} on axis {axis}.")
+    if len(counts_N) and (counts_N.min() < 0 or counts_N.max() > 2**53):
+        raise CountError("Counts must be in 0..2**53.")
+
+
+def _reach(indices_NM: NDArray[np.integer], axis: int, size: int) -> tuple[int, ...]:
+    """Return how many rows each factor must have for these cells."""
+    if len(indices_NM) == 0:
+        return tuple(size if m == axis else 0 for m in range(indices_NM.shape[1]))
+    top_M = indices_NM.max(axis=0)
+    return tuple(size if m == axis else int(top) + 1 for m, top in enumerate(top_M))
+
+
+def _counting_sort(entity_N: NDArray[np.integer], size: int) -> tuple[Ints, Ints]:
+    """Return the row starts and the stable order: scipy turns COO into CSR by counting."""
+    cell_N = np.arange(len(entity_N))
+    if np.all(entity_N[1:] >= entity_N[:-1]):
+        starts = np.searchsorted(entity_N, np.arange(size + 1))
+        return starts.astype(np.int64), cell_N
+    by_entity = sparse.coo_array(
+        (np.ones(len(entity_N), dtype=np.int8), (entity_N, cell_N)), shape=(size, len(entity_N))
+    ).tocsr()
+    return by_entity.indptr.astype(np.int64), by_entity.indices.astype(np.int64)
+
+
+def _pieces(indptr_D1: Ints) -> tuple[Ints, Ints, Ints]:
+    """Cut every entity's cells at the multiples of ``CHUNK_CELLS``."""
+    n_cells = int(indptr_D1[-1])
+    chunk_cell_C = np.arange(0, n_cells, CHUNK_CELLS)
+    piece_cell_S1 = np.union1d(indptr_D1, chunk_cell_C)
+    piece_entity_S = np.searchsorted(indptr_D1, piece_cell_S1[:-1], side="right") - 1
+    chunk_piece_C1 = np.searchsorted(piece_cell_S1, np.append(chunk_cell_C, n_cells))
+    return piece_cell_S1, piece_entity_S, chunk_piece_C1

@@ -1,0 +1,344 @@
+"""The estimator all models share: parameters, fitting, predicting, scoring, saving."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+
+from tallyfold.data.axis import Axis
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import (
+    DataError,
+    InterruptedWarning,
+    NotFittedError,
+    ParameterError,
+)
+from tallyfold.inference.calibration import calibrate
+from tallyfold.inference.checkpoint import Checkpoint, fingerprint
+from tallyfold.inference.loop import Callback, Outcome, Rules, State, Step, run_loop
+from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.validation import hold_out
+from tallyfold.models.cells import Unknown, cell_positions
+from tallyfold.models.fitted import Fitted
+from tallyfold.models.parameters import SEED, Rule, check_parameters, integer
+from tallyfold.posterior.factors import Factors
+from tallyfold.posterior.predictive import Calibration, matched_mixture
+from tallyfold.probability.counts import CountLikelihood
+from tallyfold.probability.mixture import CountMixture
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+class CountModel(BaseEstimator):  # type: ignore[misc]
+    """Base of all models. A model says what its parameters may be, how it steps and what is left.
+
+    Parameters are only stored when a model is made; `fit` checks them. A second `fit` starts
+    afresh.
+    """
+
+    name: ClassVar[str]
+    rules: ClassVar[Mapping[str, Rule]]
+
+    # -- what a model must say --------------------------------------------------------------------
+
+    @abstractmethod
+    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> Step:
+        """Return the step that fits this model."""
+
+    @abstractmethod
+    def _stopping(self) -> Rules:
+        """Return when to stop."""
+
+    @abstractmethod
+    def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+        """Turn the last state into what a fit leaves; history and calibration are filled in."""
+
+    def _validation_share(self) -> float | None:
+        """Return the share of training cells to hold out."""
+        return None
+
+    # -- fitting ----------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        tensor: CountTensor,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: int = 10,
+        resume: bool = False,
+        callbacks: Sequence[Callback] = (),
+    ) -> Self:
+        """Fit the model to a tensor's counts.
+
+        Parameters
+        ----------
+        tensor
+            The counts to learn from.
+        checkpoint, every
+            A folder to save the run in, and after how many iterations to do so.
+        resume
+            Go on with the run saved in `checkpoint`; the result is that of a fit never
+            interrupted. Without a saved run there, start one.
+        callbacks
+            Called after each iteration with a `Progress`.
+
+        Returns
+        -------
+        self
+            Ctrl-C ends the fit early: the model then is that of the last whole iteration, and an
+            `InterruptedWarning` says so.
+        """
+        self._check(tensor, every, checkpoint, resume)
+        train, held_out = hold_out(tensor, self._validation_share(), self._seed)
+        cells = TrainingCells(train)
+        outcome = self._run(
+            self._step(cells, held_out), tensor, checkpoint, every, resume, callbacks
+        )
+        self._fitted = replace(
+            self._left(outcome.state, tensor.axes, cells),
+            history=tuple(outcome.history),
+            n_iter=outcome.n_iter,
+            reason=outcome.reason,
+        )
+        if held_out is not None and self._fitted.likelihood is not None:
+            self._calibrate(held_out)
+        if outcome.reason == "interrupted":
+            warnings.warn(
+                f"the fit was interrupted; the model is that of iteration {outcome.n_iter}.",
+                InterruptedWarning,
+                stacklevel=2,
+            )
+        return self
+
+    # -- what a fit left --------------------------------------------------------------------------
+
+    @property
+    def fitted_(self) -> Fitted:
+        """Everything the fit left, as one value."""
+        try:
+            return self.__dict__["_fitted"]  # type: ignore[no-any-return]
+        except KeyError:
+            raise NotFittedError(
+                f"this {type(self).__name__} is not fitted yet; call fit(tensor) first."
+            ) from None
+
+    @property
+    def axes_(self) -> tuple[Axis, ...]:
+        """The axes the model was fitted on."""
+        return self.fitted_.axes
+
+    @property
+    def posterior_(self) -> Factors:
+        """The factors, with their uncertainty where the model has any."""
+        factors = self.fitted_.factors
+        if factors is None:
+            raise ParameterError(f"{type(self).__name__} has no factors.")
+        return factors
+
+    @property
+    def history_(self) -> pd.DataFrame:
+        """Objective, seconds and validation score of each iteration."""
+        import pandas as pd
+
+        columns = ["iteration", "objective", "seconds", "validation"]
+        return pd.DataFrame(self.fitted_.history, columns=columns)
+
+    @property
+    def n_iter_(self) -> int:
+        """The iteration that was kept: the last, or the best on the validation cells."""
+        return self.fitted_.n_iter
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the fit ended by itself, not at `max_iter` or by hand."""
+        return self.fitted_.reason in ("converged", "validation")
+
+    @property
+    def calibration_(self) -> Calibration:
+        """How rates are turned into the predictive distribution."""
+        return self.fitted_.calibration
+
+    # -- predicting -------------------------------------------------------------------------------
+
+    def predict(
+        self,
+        cells: Any,
+        point: Literal["mean", "median"] = "mean",
+        *,
+        unknown: Unknown = "error",
+    ) -> Floats | Ints:
+        """Predict the counts of cells.
+
+        Parameters
+        ----------
+        cells
+            A CountTensor, a data frame of labels, or an array of positions, one row per cell.
+        point
+            The mean or the median of the predictive distribution. With ``zeros="missing"`` both
+            are for the count given that the cell is observed.
+        unknown
+            Labels the model does not know: an error, or ``"prior"`` to predict them as an average
+            entity of their axis.
+        """
+        if point not in ("mean", "median"):
+            raise ParameterError(f"`point` must be 'mean' or 'median'; got {point!r}.")
+        positions = cell_positions(self.axes_, cells, unknown)
+        if point == "mean" and self.fitted_.likelihood is None:
+            return self._rates(positions)
+        predictive = self._predictive(positions)
+        return predictive.mean() if point == "mean" else predictive.median()
+
+    def rate(self, cells: Any, *, unknown: Unknown = "error") -> Floats:
+        """Return the rates of cells: calibrated posterior means, before any truncation."""
+        return self._rates(cell_positions(self.axes_, cells, unknown))
+
+    def score(self, tensor: CountTensor, *, unknown: Unknown = "error") -> float:
+        """Return the mean log predictive pmf of a tensor's counts, every constant in it.
+
+        Given that y >= 1 where the likelihood is truncated.
+        """
+        return float(np.mean(self.log_pmf(tensor, unknown=unknown)))
+
+    def log_pmf(self, tensor: CountTensor, *, unknown: Unknown = "error") -> Floats:
+        """Return the log predictive pmf of each non-zero cell of a tensor."""
+        positions = cell_positions(self.axes_, _checked_tensor(tensor), unknown)
+        return self._predictive(positions).log_pmf(tensor.counts)
+
+    def interval(self, cells: Any, level: float = 0.9, *, unknown: Unknown = "error") -> Ints:
+        """Return, per cell, the counts between which `level` of the predictive mass lies."""
+        positions = cell_positions(self.axes_, cells, unknown)
+        return np.stack(self._predictive(positions).interval(level), axis=1)
+
+    def sample(
+        self, cells: Any, n: int = 100, *, random_state: int = 0, unknown: Unknown = "error"
+    ) -> Ints:
+        """Draw counts from the predictive distribution: n rows, one column per cell.
+
+        Each cell is drawn by itself: draws of different cells share no draw of the factors.
+        """
+        check_parameters(
+            {"n": n, "random_state": random_state}, {"n": integer(1), "random_state": SEED}
+        )
+        positions = cell_positions(self.axes_, cells, unknown)
+        return self._predictive(positions).sample(np.random.default_rng(random_state), n)
+
+    def components(self, axis: str, top: int = 10) -> pd.DataFrame:
+        """Return the strongest labels of each component on an axis, largest component first."""
+        return self.posterior_.components(axis, top)
+
+    # -- saving -----------------------------------------------------------------------------------
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Save the fitted model in a folder; `tallyfold.load` reads it back."""
+        from tallyfold.models.storage import save
+
+        save(self, folder)
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    @property
+    def _seed(self) -> int:
+        return int(self.get_params().get("random_state", 0))
+
+    def _moments(self, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:
+        """Return mean and variance of the rates of cells, not calibrated; -1 is unknown."""
+        return self.posterior_.rate_moments(positions)
+
+    def _rates(self, positions: npt.NDArray[np.int32]) -> Floats:
+        return self.calibration_.rates(self._moments(positions)[0])
+
+    def _predictive(self, positions: npt.NDArray[np.int32]) -> CountMixture:
+        fitted = self.fitted_
+        if fitted.likelihood is None:
+            raise ParameterError(
+                f"{type(self).__name__} with these parameters predicts means only: it has no "
+                "distribution of counts, so no median, score, interval or sample."
+            )
+        distribution = fitted.likelihood, fitted.dispersion, fitted.calibration
+        if fitted.factors is None:
+            mean_N, variance_N = self._moments(positions)
+            return matched_mixture(mean_N, variance_N, *distribution)
+        return fitted.factors.predictive(positions, *distribution)
+
+    def _check(
+        self,
+        tensor: CountTensor,
+        every: int,
+        checkpoint: str | os.PathLike[str] | None,
+        resume: bool,
+    ) -> None:
+        check_parameters(self.get_params(), self.rules)
+        check_parameters({"every": every}, {"every": integer(1)})
+        if resume and checkpoint is None:
+            raise ParameterError("`resume` needs a `checkpoint` folder to resume from.")
+        if _checked_tensor(tensor).nnz == 0:
+            raise DataError("the tensor has no non-zero cell; there is nothing to fit.")
+
+    def _run(
+        self,
+        step: Step,
+        tensor: CountTensor,
+        checkpoint: str | os.PathLike[str] | None,
+        every: int,
+        resume: bool,
+        callbacks: Sequence[Callback],
+    ) -> Outcome:
+        if checkpoint is None:
+            return run_loop(step, self._stopping(), callbacks=callbacks)
+        place = Checkpoint(checkpoint, self.name, self._plain_parameters(), fingerprint(tensor))
+        run = (
+            place.load()
+            if resume and os.path.exists(os.path.join(checkpoint, "model.json"))
+            else None
+        )
+        return run_loop(
+            step, self._stopping(), run=run, callbacks=callbacks, keep=place.keep, every=every
+        )
+
+    def _plain_parameters(self) -> dict[str, Any]:
+        """Return the parameters as JSON knows them."""
+        return {
+            n: v.item() if isinstance(v, np.generic) else v for n, v in self.get_params().items()
+        }
+
+    def _calibrate(self, held_out: CountTensor) -> None:
+        """Fit scale, exponent and dispersion of the predictive to cells the fit has not seen."""
+        fitted = self.fitted_
+        assert fitted.likelihood is not None
+        moments = self._moments(held_out.indices)
+        calibration = calibrate(held_out.counts, *moments, fitted.likelihood, fitted.dispersion)
+        self._fitted = replace(fitted, calibration=calibration)
+        score = float(np.mean(self._predictive(held_out.indices).log_pmf(held_out.counts)))
+        self._fitted = replace(self._fitted, validation_score=score)
+
+
+def choose_likelihood(family: str, truncated: bool | None, zeros: str) -> CountLikelihood:
+    """Return the likelihood for a treatment of zeros; refuse what cannot go together."""
+    if zeros == "observed" and (truncated or family != "poisson"):
+        raise ParameterError(
+            "with zeros='observed' the likelihood must be a plain Poisson: sums over all empty "
+            "cells are closed for it alone. Use likelihood='poisson' and truncated=False, or "
+            "zeros='missing'."
+        )
+    return CountLikelihood(family, zeros == "missing" if truncated is None else bool(truncated))
+
+
+def _checked_tensor(tensor: Any) -> CountTensor:
+    if not isinstance(tensor, CountTensor):
+        raise ParameterError(
+            f"expected a CountTensor; got {type(tensor).__name__}. Make one with "
+            "CountTensor.from_frame(frame, axes=[...]) or tallyfold.read_counts(path, axes=[...])."
+        )
+    return tensor

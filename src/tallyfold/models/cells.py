@@ -1,0 +1,97 @@
+"""Cells to predict, however they are given, as positions on a model's axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.data.axis import Axis, plain_labels
+from tallyfold.data.events import check_columns, read_frame
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import LabelError, ParameterError, ShapeError
+
+Unknown = Literal["error", "prior"]
+Positions = npt.NDArray[np.int32]
+
+
+def cell_positions(axes: Sequence[Axis], cells: Any, unknown: Unknown = "error") -> Positions:
+    """Return one row of positions per cell; -1 for an entity the model does not know.
+
+    Parameters
+    ----------
+    axes
+        The model's axes.
+    cells
+        A CountTensor (its non-zero cells, in its order), a data frame with a column of labels per
+        axis, or an array of positions, one row per cell.
+    unknown
+        What to do with labels that are not on the axes: raise an error, or return -1.
+    """
+    if unknown not in ("error", "prior"):
+        raise ParameterError(f"`unknown` must be 'error' or 'prior'; got {unknown!r}.")
+    if isinstance(cells, CountTensor):
+        return _of_tensor(axes, cells, unknown)
+    if isinstance(cells, np.ndarray) or (
+        isinstance(cells, list | tuple) and not hasattr(cells, "columns")
+    ):
+        return _of_array(axes, np.asarray(cells))
+    return _of_frame(axes, cells, unknown)
+
+
+def _of_tensor(axes: Sequence[Axis], tensor: CountTensor, unknown: Unknown) -> Positions:
+    names = [axis.name for axis in axes]
+    if set(tensor.names) != set(names):
+        raise LabelError(
+            f"the cells must have the model's axes {', '.join(names)}; got "
+            f"{', '.join(tensor.names)}."
+        )
+    columns = []
+    for axis in axes:
+        given = tensor.axis(axis.name)
+        column = tensor.indices[:, tensor.axis_number(axis.name)]
+        if given != axis:
+            used = np.unique(column)
+            place = np.full(len(given), -1, np.int32)
+            place[used] = _find(axis, given.labels.take(used), unknown)
+            column = place[column]
+        columns.append(column)
+    return np.stack(columns).T
+
+
+def _of_frame(axes: Sequence[Axis], frame: Any, unknown: Unknown) -> Positions:
+    table = read_frame(frame)
+    check_columns([axis.name for axis in axes], table.columns)
+    columns = []
+    for axis in axes:
+        labels = plain_labels(table[axis.name].to_arrow(), axis=axis.name)
+        columns.append(_find(axis, labels, unknown))
+    return np.stack(columns).T
+
+
+def _of_array(axes: Sequence[Axis], array: npt.NDArray[Any]) -> Positions:
+    if array.ndim != 2 or array.shape[1] != len(axes) or array.dtype.kind not in "iu":
+        raise ShapeError(
+            f"cells given as an array must be positions, whole numbers of shape (cells, "
+            f"{len(axes)}); got shape {array.shape} of type {array.dtype}. For labels use a data "
+            "frame."
+        )
+    for number, axis in enumerate(axes):
+        column = array[:, number]
+        if len(column) and (column.min() < 0 or column.max() >= len(axis)):
+            raise ShapeError(
+                f"positions on axis {axis.name!r} must be from 0 to {len(axis) - 1:,}; got "
+                f"{column.min()} to {column.max()}."
+            )
+    return np.asfortranarray(array, dtype=np.int32)
+
+
+def _find(axis: Axis, labels: Any, unknown: Unknown) -> Positions:
+    if unknown == "prior":
+        return axis.find(labels)[0]
+    try:
+        return axis.positions(labels)
+    except LabelError as error:
+        raise LabelError(f"{error} unknown='prior' predicts them as an average entity.") from None

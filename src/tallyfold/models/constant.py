@@ -1,0 +1,151 @@
+"""Constant: one prediction for every cell, the first line of every table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.data.axis import Axis
+from tallyfold.data.tensor import CountTensor
+from tallyfold.inference.loop import Rules, State
+from tallyfold.inference.training import TrainingCells
+from tallyfold.models.base import CountModel, choose_likelihood
+from tallyfold.models.fitted import Fitted
+from tallyfold.models.parameters import BOOLEAN, NONE, ZEROS, Rule, one_of
+from tallyfold.posterior.point_factors import PointFactors
+from tallyfold.posterior.predictive import Calibration
+from tallyfold.probability.counts import CountLikelihood
+from tallyfold.probability.fit_constant import fit_constant
+
+
+@dataclass
+class ConstantStep:
+    """Fit one rate, and one dispersion, by maximum likelihood: done in a single step."""
+
+    cells: TrainingCells
+    likelihood: CountLikelihood
+    zeros_observed: bool
+
+    maximise = True
+
+    def start(self) -> State:
+        """Return the histogram of the counts."""
+        values, frequency = np.unique(self.cells.counts_N, return_counts=True)
+        if self.zeros_observed:
+            empty = float(np.prod(self.cells.shape, dtype=float)) - len(self.cells.counts_N)
+            values, frequency = np.append(values, 0), np.append(frequency, empty)
+        return {"values": values.astype(float), "frequency": frequency.astype(float)}
+
+    def advance(self, state: State, iteration: int) -> tuple[State, float]:
+        """Fit the constant; the objective is the mean log pmf."""
+        fit = fit_constant(
+            self.likelihood,
+            np.asarray(state["values"], float),
+            np.asarray(state["frequency"], float),
+        )
+        done: State = {"rate": np.array(fit.rate), "dispersion": np.array(fit.r or 0.0)}
+        return state | done, fit.log_pmf
+
+    def validation_score(self, state: State) -> None:
+        """Return None: there is nothing to stop early."""
+        return
+
+
+class Constant(CountModel):
+    """The same distribution for every cell.
+
+    Parameters
+    ----------
+    zeros
+        Whether cells without an entry are ``"missing"`` or ``"observed"`` zeros.
+    likelihood, truncated
+        The distribution that is fitted, as in `BPTF`.
+    statistic
+        What ``predict`` answers with, whatever its `point`: the ``"mean"``, ``"median"`` or
+        ``"mode"`` of the training counts; None follows `point`.
+
+    Examples
+    --------
+    >>> import tallyfold as tf, pandas as pd
+    >>> frame = pd.DataFrame({"a": [1, 2, 3, 4], "b": [1, 2, 3, 4], "n": [1, 1, 1, 5]})
+    >>> tensor = tf.CountTensor.from_frame(frame, axes=["a", "b"], value="n")
+    >>> model = tf.Constant().fit(tensor)
+    >>> model.predict(tensor).round(3).tolist(), model.predict(tensor, "median").tolist()
+    ([2.0, 2.0, 2.0, 2.0], [1.0, 1.0, 1.0, 1.0])
+    """
+
+    name: ClassVar[str] = "constant"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "zeros": ZEROS,
+        "likelihood": one_of("poisson", "negative-binomial"),
+        "truncated": BOOLEAN | NONE,
+        "statistic": one_of("mean", "median", "mode") | NONE,
+    }
+
+    def __init__(
+        self,
+        *,
+        zeros: Literal["missing", "observed"] = "missing",
+        likelihood: Literal["poisson", "negative-binomial"] = "negative-binomial",
+        truncated: bool | None = None,
+        statistic: Literal["mean", "median", "mode"] | None = None,
+    ) -> None:
+        self.zeros = zeros
+        self.likelihood = likelihood
+        self.truncated = truncated
+        self.statistic = statistic
+
+    def _stopping(self) -> Rules:
+        return Rules(max_iter=2, tol=1.0)  # the second step finds nothing left to do
+
+    def _likelihood(self) -> CountLikelihood:
+        if self.zeros == "observed":  # all cells have one rate, so any family is closed here
+            choose_likelihood("poisson", self.truncated, self.zeros)
+            return CountLikelihood(self.likelihood, False)
+        return choose_likelihood(self.likelihood, self.truncated, self.zeros)
+
+    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> ConstantStep:
+        return ConstantStep(cells, self._likelihood(), self.zeros == "observed")
+
+    def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+        likelihood, rate = self._likelihood(), float(state["rate"])
+        names, labels = [axis.name for axis in axes], [axis.labels for axis in axes]
+        values = [np.ones((len(axis) + 1, 1)) for axis in axes]
+        values[0] = values[0] * rate
+        counts, frequency = (
+            np.asarray(state["values"], float),
+            np.asarray(state["frequency"], float),
+        )
+        return Fitted(
+            axes=tuple(axes),
+            factors=PointFactors(names, labels, values),
+            likelihood=likelihood,
+            dispersion=float(state["dispersion"]) if likelihood.dispersed else None,
+            calibration=Calibration(),
+            history=(),
+            n_iter=0,
+            reason="",
+            extra={"statistics": _statistics(counts, frequency)},
+        )
+
+    def predict(self, cells, point="mean", *, unknown="error"):  # type: ignore[no-untyped-def]
+        """Predict the same statistic of the training counts for every cell."""
+        which = super().predict(cells, point, unknown=unknown)
+        statistic = self.statistic or point
+        value = self.fitted_.extra["statistics"][("mean", "median", "mode").index(statistic)]
+        return np.full(len(which), float(value))
+
+
+def _statistics(
+    values_V: npt.NDArray[np.float64], frequency_V: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Return mean, median and mode of counts given by their histogram."""
+    order = np.argsort(values_V)
+    values_V, frequency_V = values_V[order], frequency_V[order]
+    mean = values_V @ frequency_V / frequency_V.sum()
+    below = np.cumsum(frequency_V) >= frequency_V.sum() / 2
+    return np.array([mean, values_V[np.argmax(below)], values_V[np.argmax(frequency_V)]])

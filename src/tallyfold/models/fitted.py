@@ -1,0 +1,114 @@
+"""What a fit leaves, as one value that can be saved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.data.axis import Axis
+from tallyfold.data.formats.writing import axes_from_bytes, axes_to_bytes
+from tallyfold.errors import FormatError, StorageError
+from tallyfold.inference.loop import Iteration
+from tallyfold.posterior.factors import Factors
+from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.posterior.point_factors import PointFactors
+from tallyfold.posterior.predictive import Calibration
+from tallyfold.posterior.sampled_factors import SampledFactors
+from tallyfold.probability.counts import CountLikelihood
+
+FACTORS: dict[str, type[GammaFactors] | type[PointFactors] | type[SampledFactors]] = {
+    "gamma": GammaFactors,
+    "point": PointFactors,
+    "sampled": SampledFactors,
+}
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Everything a fitted model knows.
+
+    Attributes
+    ----------
+    axes
+        The axes it was fitted on.
+    factors
+        Factors, for models that have them.
+    likelihood, dispersion, calibration
+        The distribution of a count given its rate; None for models without one.
+    history, n_iter, reason
+        How the fit went, which iteration was kept, and why it ended.
+    validation_score
+        The mean log pmf of the validation cells under the calibrated predictive distribution.
+    extra
+        Further arrays of a model, such as a network's weights.
+    """
+
+    axes: tuple[Axis, ...]
+    factors: Factors | None
+    likelihood: CountLikelihood | None
+    dispersion: float | None
+    calibration: Calibration
+    history: Sequence[Iteration]
+    n_iter: int
+    reason: str
+    validation_score: float | None = None
+    extra: Arrays = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """Return what goes into a model's JSON."""
+        kinds = {kind: name for name, kind in FACTORS.items()}
+        return {
+            "factors": None if self.factors is None else kinds[type(self.factors)],  # type: ignore[index]
+            "likelihood": self.likelihood
+            and {"family": self.likelihood.family, "truncated": self.likelihood.truncated},
+            "dispersion": self.dispersion,
+            "calibration": vars(self.calibration),
+            "history": [list(iteration) for iteration in self.history],
+            "n_iter": self.n_iter,
+            "reason": self.reason,
+            "validation_score": self.validation_score,
+        }
+
+    def arrays(self) -> Arrays:
+        """Return what goes into a model's arrays, the labels among them."""
+        arrays: Arrays = {"axes": np.frombuffer(axes_to_bytes(self.axes), np.uint8)}
+        if self.factors is not None:
+            arrays |= {f"factors/{name}": array for name, array in self.factors.arrays().items()}
+        return arrays | {f"extra/{name}": array for name, array in self.extra.items()}
+
+    @classmethod
+    def restored(cls, document: dict[str, Any], arrays: Arrays, folder: str) -> Fitted:
+        """Build from what `document` and `arrays` returned."""
+        try:
+            axes = tuple(axes_from_bytes(arrays["axes"].tobytes(), folder))
+            kind = document["factors"]
+            likelihood = document["likelihood"]
+            return cls(
+                axes,
+                None if kind is None else _factors(kind, axes, arrays),
+                likelihood and CountLikelihood(**likelihood),
+                document["dispersion"],
+                Calibration(**document["calibration"]),
+                [Iteration(*record) for record in document["history"]],
+                document["n_iter"],
+                document["reason"],
+                document["validation_score"],
+                _part(arrays, "extra/"),
+            )
+        except (KeyError, TypeError, ValueError, FormatError) as error:
+            raise StorageError(f"{folder!r} is damaged: {error!r}") from error
+
+
+def _factors(kind: str, axes: Sequence[Axis], arrays: Arrays) -> Factors:
+    names, labels = [axis.name for axis in axes], [axis.labels for axis in axes]
+    return FACTORS[kind].from_arrays(names, labels, _part(arrays, "factors/"))
+
+
+def _part(arrays: Arrays, prefix: str) -> Arrays:
+    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}

@@ -1,0 +1,80 @@
+"""Rules for parameters, as data, and the one function that applies them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tallyfold.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a parameter may be, in code and in words."""
+
+    holds: Callable[[Any], bool]
+    wanted: str
+
+    def __or__(self, other: Rule) -> Rule:
+        return Rule(lambda v: self.holds(v) or other.holds(v), f"{self.wanted} or {other.wanted}")
+
+
+def check_parameters(values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
+    """Refuse the first parameter that breaks its rule."""
+    for name, rule in rules.items():
+        if not rule.holds(values[name]):
+            raise ParameterError(f"`{name}` must be {rule.wanted}; got {values[name]!r}.")
+
+
+def one_of(*words: str) -> Rule:
+    """Allow some words."""
+    wanted = " or ".join(repr(word) for word in words)
+    return Rule(lambda value: isinstance(value, str) and value in words, wanted)
+
+
+def integer(least: int) -> Rule:
+    """Allow whole numbers from `least` on."""
+    words = {0: "a non-negative integer", 1: "a positive integer"}
+    return Rule(
+        lambda value: _is_integer(value) and value >= least,
+        words.get(least, f"an integer of at least {least}"),
+    )
+
+
+def number(
+    low: float, high: float = np.inf, *, low_included: bool = False, high_included: bool = False
+) -> Rule:
+    """Allow numbers in a range."""
+
+    def holds(value: Any) -> bool:
+        if not _is_number(value) or not np.isfinite(value):
+            return False
+        above = value >= low if low_included else value > low
+        return bool(above and (value <= high if high_included else value < high))
+
+    if high == np.inf:
+        words: dict[tuple[float, bool], str] = {
+            (0, False): "a positive number",
+            (0, True): "a non-negative number",
+        }
+        return Rule(holds, words.get((low, low_included), f"a number above {low}"))
+    left, right = "[" if low_included else "(", "]" if high_included else ")"
+    return Rule(holds, f"a number in {left}{low:g}, {high:g}{right}")
+
+
+NONE = Rule(lambda value: value is None, "None")
+BOOLEAN = Rule(lambda value: isinstance(value, bool | np.bool_), "True or False")
+SEED = Rule(lambda value: _is_integer(value) and 0 <= value < 2**63, "a non-negative integer")
+ZEROS = one_of("missing", "observed")
+VALIDATION = number(0, 0.5, high_included=True) | NONE
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return _is_integer(value) or isinstance(value, float | np.floating)

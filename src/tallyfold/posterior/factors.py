@@ -1,0 +1,171 @@
+"""Factors of every axis: what all kinds of posterior share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.errors import LabelError, ParameterError
+from tallyfold.kernels import select as kernels
+from tallyfold.posterior.predictive import Calibration, matched_mixture
+from tallyfold.probability.counts import CountLikelihood
+from tallyfold.probability.mixture import CountMixture
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+Floats = npt.NDArray[np.float64]
+
+
+class Factors(ABC):
+    """Factors of every axis, with labels.
+
+    Attributes
+    ----------
+    names
+        The names of the axes.
+    labels
+        Their labels, as Arrow arrays.
+    """
+
+    def __init__(self, names: Sequence[str], labels: Sequence[Any]) -> None:
+        self.names = tuple(names)
+        self.labels = tuple(labels)
+
+    @abstractmethod
+    def mean(self, axis: str) -> Floats:
+        """Return the mean factors of an axis (labels x components)."""
+
+    @abstractmethod
+    def sd(self, axis: str) -> Floats:
+        """Return the standard deviations of an axis's factors."""
+
+    @abstractmethod
+    def quantile(self, axis: str, p: float) -> Floats:
+        """Return a quantile of an axis's factors."""
+
+    @abstractmethod
+    def draws(self, n: int, rng: np.random.Generator) -> Iterator[list[Floats]]:
+        """Draw factors of all axes n times; the last row of each is an entity never seen."""
+
+    @abstractmethod
+    def rate_moments(self, indices_NM: npt.NDArray[np.integer]) -> tuple[Floats, Floats]:
+        """Return the mean and variance of the rates of cells; position -1 is an unseen entity."""
+
+    def predictive(
+        self,
+        indices_NM: npt.NDArray[np.integer],
+        likelihood: CountLikelihood,
+        dispersion: float | None,
+        calibration: Calibration,
+    ) -> CountMixture:
+        """Return the predictive distributions of cells; position -1 is an unseen entity."""
+        mean_N, variance_N = self.rate_moments(indices_NM)
+        return matched_mixture(mean_N, variance_N, likelihood, dispersion, calibration)
+
+    @abstractmethod
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all that is needed to build this again, as named arrays."""
+
+    @property
+    def n_components(self) -> int:
+        """The number of components."""
+        return int(self.mean(self.names[0]).shape[1])
+
+    def axis_number(self, axis: str) -> int:
+        """Return the position of an axis."""
+        if axis not in self.names:
+            raise LabelError(f"there is no axis {axis!r}; there are {', '.join(self.names)}.")
+        return self.names.index(axis)
+
+    def shares(self) -> Floats:
+        """Return each component's share of the total rate over all cells."""
+        totals_MK = np.stack([self.mean(name).sum(axis=0) for name in self.names])
+        # in logarithms, since products over long axes overflow
+        log_K = np.log(np.maximum(totals_MK, 1e-300)).sum(axis=0)
+        weight_K = np.exp(log_K - log_K.max())
+        return np.asarray(weight_K / weight_K.sum())
+
+    def components(self, axis: str, top: int = 10, level: float = 0.9) -> pd.DataFrame:
+        """Return the strongest labels of each component on an axis, largest component first.
+
+        Columns: component, its share of the total rate, rank, label, weight (the label's share of
+        the component on this axis), and the lower and upper end of the weight's interval.
+        """
+        import pandas as pd
+
+        if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
+            raise ParameterError(f"`top` must be a positive integer; got {top!r}.")
+        number = self.axis_number(axis)
+        mean_DK, shares_K = self.mean(axis), self.shares()
+        low_DK = self.quantile(axis, (1 - level) / 2)
+        high_DK = self.quantile(axis, (1 + level) / 2)
+        parts = []
+        for component in np.argsort(-shares_K, kind="stable"):
+            column, total = mean_DK[:, component], max(mean_DK[:, component].sum(), 1e-300)
+            order = np.argsort(-column, kind="stable")[:top]
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "component": int(component),
+                        "share": shares_K[component],
+                        "rank": np.arange(1, len(order) + 1),
+                        "label": self.labels[number].take(order).to_pandas(),
+                        "weight": column[order] / total,
+                        "low": low_DK[order, component] / total,
+                        "high": high_DK[order, component] / total,
+                    }
+                )
+            )
+        return pd.concat(parts, ignore_index=True)
+
+    def to_xarray(self) -> xr.Dataset:
+        """Return means and standard deviations with labels: one pair of variables per axis."""
+        import xarray as xr
+
+        variables: dict[str, Any] = {}
+        for name in self.names:
+            dims = (name, "component")
+            variables[f"{name}_mean"] = (dims, self.mean(name))
+            variables[f"{name}_sd"] = (dims, self.sd(name))
+        return xr.Dataset(variables, coords=self._coordinates())
+
+    def to_datatree(self, n_draws: int = 100, random_state: int = 0) -> xr.DataTree:
+        """Return draws in ArviZ's schema: group ``posterior``, dimensions chain and draw first."""
+        import xarray as xr
+
+        rng = np.random.default_rng(random_state)
+        stacks: list[list[Floats]] = [[] for _ in self.names]
+        for factors in self.draws(n_draws, rng):
+            for stack, factor in zip(stacks, factors, strict=True):
+                stack.append(factor[:-1])
+        variables = {
+            name: (("chain", "draw", f"{name}_label", "component"), np.stack(stack)[None])
+            for name, stack in zip(self.names, stacks, strict=True)
+        }
+        labels = {f"{name}_label": labels for name, labels in self._label_values().items()}
+        coords = {"chain": [0], "draw": np.arange(n_draws)} | labels
+        coords["component"] = np.arange(self.n_components)
+        dataset = xr.Dataset(variables, coords=coords)
+        return xr.DataTree.from_dict({"posterior": dataset})
+
+    def _label_values(self) -> dict[str, Any]:
+        return {
+            name: np.asarray(labels.to_pandas())
+            for name, labels in zip(self.names, self.labels, strict=True)
+        }
+
+    def _coordinates(self) -> dict[str, Any]:
+        return self._label_values() | {"component": np.arange(self.n_components)}
+
+
+def rates_at(factors: Sequence[Floats], indices_NM: npt.NDArray[np.integer]) -> Floats:
+    """Return the rates of cells; position -1 means the last row, the entity never seen."""
+    last_M = np.array([len(factor) - 1 for factor in factors], dtype=np.int32)
+    placed_NM = np.where(indices_NM < 0, last_M, indices_NM).astype(np.int32)
+    return kernels.cell_rates(factors, np.asfortranarray(placed_NM))

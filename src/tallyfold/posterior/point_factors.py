@@ -1,0 +1,72 @@
+"""Factors as plain numbers, without uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.posterior.factors import Factors, Floats, rates_at
+
+
+class PointFactors(Factors):
+    """One number per factor; each array has an extra last row, the mean of the entities seen."""
+
+    def __init__(
+        self, names: Sequence[str], labels: Sequence[Any], values: Sequence[Floats]
+    ) -> None:
+        super().__init__(names, labels)
+        self.values = tuple(values)
+
+    @classmethod
+    def with_unseen(
+        cls,
+        names: Sequence[str],
+        labels: Sequence[Any],
+        values: Sequence[Floats],
+        seen: Sequence[npt.NDArray[np.bool_]],
+    ) -> PointFactors:
+        """Build from rows per label; entities not seen get the mean of those that were."""
+        return cls(names, labels, [mean_over_seen(v, s) for v, s in zip(values, seen, strict=True)])
+
+    def mean(self, axis: str) -> Floats:
+        """Return the factors of an axis."""
+        return self.values[self.axis_number(axis)][:-1]
+
+    def sd(self, axis: str) -> Floats:
+        """Return zeros: there is no uncertainty."""
+        return np.zeros_like(self.mean(axis))
+
+    def quantile(self, axis: str, p: float) -> Floats:
+        """Return the factors themselves, whatever p."""
+        return self.mean(axis)
+
+    def draws(self, n: int, rng: np.random.Generator) -> Iterator[list[Floats]]:
+        """Return the same factors n times."""
+        for _ in range(n):
+            yield list(self.values)
+
+    def rate_moments(self, indices_NM: npt.NDArray[np.integer]) -> tuple[Floats, Floats]:
+        """Return the rates, and a variance of zero."""
+        rate_N = rates_at(self.values, indices_NM)
+        return rate_N, np.zeros_like(rate_N)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the factors by name."""
+        return {f"value_{axis}": value for axis, value in enumerate(self.values)}
+
+    @classmethod
+    def from_arrays(
+        cls, names: Sequence[str], labels: Sequence[Any], arrays: dict[str, npt.NDArray[Any]]
+    ) -> PointFactors:
+        """Build from what `arrays` returned."""
+        return cls(names, labels, [arrays[f"value_{axis}"] for axis in range(len(names))])
+
+
+def mean_over_seen(value_DK: Floats, seen_D: npt.NDArray[np.bool_]) -> Floats:
+    """Give rows never seen, and one more row, the mean of the rows seen."""
+    rows = seen_D if seen_D.any() else np.ones_like(seen_D)
+    typical_K = value_DK[rows].mean(axis=0)
+    return np.vstack([np.where(seen_D[:, None], value_DK, typical_K), typical_K])

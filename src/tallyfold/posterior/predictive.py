@@ -1,0 +1,56 @@
+"""From the uncertain rate of a cell to the distribution of its count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.probability.counts import COUNTS, CountLikelihood
+from tallyfold.probability.mixture import CountMixture
+
+Floats = npt.NDArray[np.float64]
+
+TINY = 1e-300
+SPREAD_RANGE = 1e-9, 1e9
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How rates are turned into the predictive distribution: scale * rate ** exponent, and r.
+
+    Fitted on cells the fit has not seen. ``dispersion=None`` leaves the model's own.
+    """
+
+    scale: float = 1.0
+    exponent: float = 1.0
+    dispersion: float | None = None
+
+    def rates(self, rate: Floats) -> Floats:
+        """Return calibrated rates."""
+        return np.asarray(self.scale * np.maximum(rate, TINY) ** self.exponent)
+
+
+def matched_mixture(
+    mean_N: Floats,
+    variance_N: Floats,
+    likelihood: CountLikelihood,
+    dispersion: float | None,
+    calibration: Calibration,
+) -> CountMixture:
+    """Take rates of known mean and variance for Gamma, so that counts are negative binomial.
+
+    A Poisson count whose rate has a Gamma distribution with squared coefficient of variation c is
+    negative binomial with r = 1 / c. A multiplier Gamma(r, r) on top adds up as
+    1 + 1 / r' = (1 + c) (1 + 1 / r), exactly in mean and variance.
+    """
+    relative_N = variance_N / np.maximum(mean_N, TINY) ** 2
+    r = calibration.dispersion or (dispersion if likelihood.dispersed else None)
+    own = 0.0 if r is None else 1 / r
+    spread_N = np.expm1(calibration.exponent**2 * np.log1p(relative_N) + np.log1p(own))
+    rate_1N = calibration.rates(mean_N)[None]
+    if not np.any(spread_N > 0):
+        return CountMixture(COUNTS["poisson", likelihood.truncated], rate_1N)
+    r_N = 1 / np.clip(spread_N, *SPREAD_RANGE)
+    return CountMixture(COUNTS["negative-binomial", likelihood.truncated], rate_1N, r_N[None])

@@ -1,0 +1,144 @@
+"""Count distributions given a rate: Poisson and negative binomial, plain and zero-truncated."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tallyfold.errors import ParameterError
+from tallyfold.kernels.arrays import Floats, Ints
+from tallyfold.probability.families import FAMILIES
+from tallyfold.probability.quantiles import mixture_quantile
+
+TINY_RATE = 1e-300
+"""Rates below it, zero included, are taken as it: a truncated count then is surely one."""
+
+
+@dataclass(frozen=True)
+class CountLikelihood:
+    """The distribution of a cell's count given its rate.
+
+    All methods broadcast over arrays and work in float64. `rate` is the mean before truncation,
+    `r` the negative binomial's dispersion; rates from 1e-12 to 1e8 keep nearly all digits.
+
+    Parameters
+    ----------
+    family
+        ``"poisson"`` or ``"negative-binomial"``.
+    truncated
+        Whether the count is known to be at least one.
+
+    Examples
+    --------
+    >>> COUNTS["poisson", True].mean([1e-9, 1.0]).round(3)
+    array([1.   , 1.582])
+    >>> COUNTS["negative-binomial", False].quantile(0.9, rate=[1.0, 10.0], r=0.5)
+    array([ 3, 27])
+    """
+
+    family: str
+    truncated: bool
+
+    def __post_init__(self) -> None:
+        if self.family not in FAMILIES:
+            raise ParameterError(f"`family` must be one of {[*FAMILIES]}; got {self.family!r}.")
+
+    @property
+    def name(self) -> str:
+        """The word that kernels know this likelihood by."""
+        return f"truncated-{self.family}" if self.truncated else self.family
+
+    @property
+    def dispersed(self) -> bool:
+        """Whether there is a dispersion `r`."""
+        return self.family == "negative-binomial"
+
+    @property
+    def lowest(self) -> int:
+        """The smallest count that can be."""
+        return int(self.truncated)
+
+    def log_pmf(self, y: ArrayLike, rate: ArrayLike, r: ArrayLike | None = None) -> Floats:
+        """Return the log probability of a count, every constant in it; -inf off the support."""
+        y_, rate_, r_ = self._arrays(y, rate, r)
+        off = (y_ < self.lowest) | (y_ != np.floor(y_)) | ~np.isfinite(y_)
+        log_pmf = FAMILIES[self.family].log_pmf(np.where(off, 1.0, y_), rate_, r_)
+        return np.asarray(np.where(off, -np.inf, log_pmf - self._log_seen(rate_, r_)))
+
+    def cdf(self, y: ArrayLike, rate: ArrayLike, r: ArrayLike | None = None) -> Floats:
+        """Return the probability of a count of at most y."""
+        y_, rate_, r_ = self._arrays(y, rate, r)
+        whole = np.maximum(np.floor(y_), self.lowest)
+        below = FAMILIES[self.family].cdf(whole, rate_, r_)
+        if self.truncated:
+            log_zero = FAMILIES[self.family].log_zero(rate_, r_)
+            above = FAMILIES[self.family].sf(whole, rate_, r_)
+            seen = -np.expm1(log_zero)  # 1 - above / seen is the exact form for small rates
+            below = np.where(log_zero < -1.0, (below - np.exp(log_zero)) / seen, 1.0 - above / seen)
+        return np.asarray(np.where(y_ < self.lowest, 0.0, np.clip(below, 0.0, 1.0)))
+
+    def sf(self, y: ArrayLike, rate: ArrayLike, r: ArrayLike | None = None) -> Floats:
+        """Return the probability of a count above y."""
+        y_, rate_, r_ = self._arrays(y, rate, r)
+        whole = np.maximum(np.floor(y_), self.lowest)
+        above = FAMILIES[self.family].sf(whole, rate_, r_) / self._seen(rate_, r_)
+        return np.asarray(np.where(y_ < self.lowest, 1.0, np.minimum(above, 1.0)))
+
+    def mean(self, rate: ArrayLike, r: ArrayLike | None = None) -> Floats:
+        """Return the mean: rate / (1 - P0) when truncated."""
+        _, rate_, r_ = self._arrays(0, rate, r)
+        return np.asarray(rate_ / self._seen(rate_, r_))
+
+    def step(self, y: int, rate: ArrayLike, r: ArrayLike | None = None) -> Floats:
+        """Return pmf(y + 1) / pmf(y), for a y on the support."""
+        _, rate_, r_ = self._arrays(0, rate, r)
+        return FAMILIES[self.family].step(y, rate_, r_)
+
+    def quantile(self, p: ArrayLike, rate: ArrayLike, r: ArrayLike | None = None) -> Ints:
+        """Return the smallest count with a cdf of at least p, for 0 <= p < 1."""
+        p_, rate_, r_ = np.broadcast_arrays(*self._arrays(p, rate, r))
+        if not np.all((p_ >= 0) & (p_ < 1)):
+            raise ParameterError("`p` must be in 0 <= p < 1.")
+        counts = mixture_quantile(self, p_.ravel(), rate_.reshape(1, -1), r_.reshape(1, -1))
+        return counts.reshape(p_.shape)
+
+    def median(self, rate: ArrayLike, r: ArrayLike | None = None) -> Ints:
+        """Return the smallest count that at least half of the mass does not exceed."""
+        return self.quantile(0.5, rate, r)
+
+    def sample(self, rng: np.random.Generator, rate: ArrayLike, r: ArrayLike | None = None) -> Ints:
+        """Draw one count per rate."""
+        _, rate_, r_ = self._arrays(0, rate, r)
+        rate_, r_ = np.broadcast_arrays(rate_, r_)
+        family = FAMILIES[self.family]
+        draw = family.sample_positive if self.truncated else family.sample
+        return np.asarray(draw(rng, rate_, r_))
+
+    def _seen(self, rate: Floats, r: Floats) -> Floats:
+        """Return 1 - P0, or ones without truncation."""
+        if not self.truncated:
+            return np.ones_like(rate)
+        return np.asarray(-np.expm1(FAMILIES[self.family].log_zero(rate, r)))
+
+    def _log_seen(self, rate: Floats, r: Floats) -> Floats:
+        """Return ln(1 - P0), or zero without truncation."""
+        return np.log(self._seen(rate, r)) if self.truncated else np.zeros(())
+
+    def _arrays(
+        self, y: ArrayLike, rate: ArrayLike, r: ArrayLike | None
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return float64 arrays; r is one where the family has none."""
+        if self.dispersed and r is None:
+            raise ParameterError("`r` must be given for a negative binomial; got None.")
+        r_ = np.asarray(r if self.dispersed else 1.0, dtype=np.float64)
+        rate_ = np.maximum(np.asarray(rate, dtype=np.float64), TINY_RATE)
+        return np.asarray(y, dtype=np.float64), rate_, r_
+
+
+COUNTS: dict[tuple[str, bool], CountLikelihood] = {
+    ("poisson", False): CountLikelihood("poisson", False),
+    ("poisson", True): CountLikelihood("poisson", True),
+    ("negative-binomial", False): CountLikelihood("negative-binomial", False),
+    ("negative-binomial", True): CountLikelihood("negative-binomial", True),
+}
+"""Every likelihood by (family, truncated)."""

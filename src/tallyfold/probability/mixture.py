@@ -1,0 +1,122 @@
+"""A count whose rate is uncertain: the predictive distribution over posterior draws."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from tallyfold.errors import ParameterError, ShapeError
+from tallyfold.kernels.arrays import Floats, Ints
+from tallyfold.probability.counts import CountLikelihood
+from tallyfold.probability.quantiles import mixture_quantile
+
+BLOCK = 2**18
+"""Draws times cells that are worked on at once: a few MB per intermediate array."""
+
+
+@dataclass(frozen=True)
+class CountMixture:
+    """Equal mixture of count distributions over S draws of the rates at N cells.
+
+    Parameters
+    ----------
+    likelihood
+        The distribution given the rate.
+    rate_SN
+        One rate per draw and cell.
+    r
+        The dispersion, if the likelihood has one: broadcast against `rate_SN`.
+
+    Examples
+    --------
+    >>> from tallyfold.probability.counts import COUNTS
+    >>> rates = np.array([[1.0, 5.0], [2.0, 5.0]])
+    >>> mixture = CountMixture(COUNTS["poisson", False], rates)
+    >>> mixture.mean(), mixture.median()
+    (array([1.5, 5. ]), array([1, 5]))
+    """
+
+    likelihood: CountLikelihood
+    rate_SN: Floats
+    r: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        if self.rate_SN.ndim != 2 or len(self.rate_SN) == 0:
+            raise ShapeError(f"`rate_SN` must be (draws, cells); got {self.rate_SN.shape}.")
+
+    def log_pmf(self, y_N: ArrayLike) -> Floats:
+        """Return the log of the predictive pmf at one count per cell."""
+        y = np.broadcast_to(np.asarray(y_N, dtype=np.float64), self._shape)
+        log_n_draws = np.log(len(self.rate_SN))
+        parts = [
+            logsumexp(self.likelihood.log_pmf(y[cells], rate_SB, r_SB), axis=0) - log_n_draws
+            for cells, rate_SB, r_SB in self._blocks()
+        ]
+        return np.concatenate([np.empty(0), *parts])
+
+    def cdf(self, y_N: ArrayLike) -> Floats:
+        """Return the predictive probability of a count of at most y."""
+        y = np.broadcast_to(np.asarray(y_N, dtype=np.float64), self._shape)
+        parts = [
+            self.likelihood.cdf(y[cells], rate_SB, r_SB).mean(axis=0)
+            for cells, rate_SB, r_SB in self._blocks()
+        ]
+        return np.concatenate([np.empty(0), *parts])
+
+    def mean(self) -> Floats:
+        """Return the predictive mean of each cell."""
+        parts = [
+            self.likelihood.mean(rate_SB, r_SB).mean(axis=0) for _, rate_SB, r_SB in self._blocks()
+        ]
+        return np.concatenate([np.empty(0), *parts])
+
+    def quantile(self, p: ArrayLike) -> Ints:
+        """Return, per cell, the smallest count with a predictive cdf of at least p."""
+        p_N = np.broadcast_to(np.asarray(p, dtype=np.float64), self._shape)
+        if not np.all((p_N >= 0) & (p_N < 1)):
+            raise ParameterError("`p` must be in 0 <= p < 1.")
+        parts = [
+            mixture_quantile(self.likelihood, p_N[cells], rate_SB, r_SB)
+            for cells, rate_SB, r_SB in self._blocks()
+        ]
+        return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+    def median(self) -> Ints:
+        """Return the predictive median of each cell."""
+        return self.quantile(0.5)
+
+    def interval(self, level: float) -> tuple[Ints, Ints]:
+        """Return the lower and upper end of an interval with equal tails."""
+        if not 0 < level < 1:
+            raise ParameterError(f"`level` must be in 0 < level < 1; got {level}.")
+        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+
+    def sample(self, rng: np.random.Generator, n: int) -> Ints:
+        """Draw n counts per cell, each from a draw of the rates taken at random."""
+        which_nN = rng.integers(len(self.rate_SN), size=(n, *self._shape))
+        rate_nN = np.take_along_axis(self.rate_SN, which_nN, axis=0)
+        r_nN = np.take_along_axis(self._r_SN, which_nN, axis=0)
+        return self.likelihood.sample(rng, rate_nN, r_nN)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """The shape of one number per cell."""
+        return self.rate_SN.shape[1:]
+
+    @property
+    def _r_SN(self) -> Floats:
+        """The dispersion of every draw and cell; ones where there is none."""
+        if self.likelihood.dispersed and self.r is None:
+            raise ParameterError("`r` must be given for a negative binomial; got None.")
+        r = np.asarray(1.0 if self.r is None else self.r, dtype=np.float64)
+        return np.broadcast_to(r, self.rate_SN.shape)
+
+    def _blocks(self) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Yield ranges of cells with their rates and dispersions."""
+        r_SN = self._r_SN
+        width = max(1, BLOCK // len(self.rate_SN))
+        for start in range(0, self.rate_SN.shape[1], width):
+            cells = slice(start, start + width)
+            yield cells, self.rate_SN[:, cells], r_SN[:, cells]

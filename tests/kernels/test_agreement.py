@@ -1,0 +1,131 @@
+"""Every fused kernel against the reference, on small and hostile problems."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tallyfold.kernels import (
+    LIKELIHOODS,
+    axis_layout,
+    axis_sums,
+    bptf_axis_sums,
+    cell_bound,
+    cell_rates,
+    share_sums,
+)
+
+fast_enough = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+
+
+@st.composite
+def problems(draw: st.DrawFn, reach: float = 30.0):
+    """Draw cells, counts and two sets of factors whose sizes span 10**(-reach..reach)."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    n_axes, n_components = draw(st.integers(2, 5)), draw(st.integers(1, 12))
+    n_cells = draw(st.integers(1, 60))
+    sizes = [int(size) for size in rng.integers(1, 8, n_axes)]
+    columns = [rng.integers(0, size, n_cells) for size in sizes]
+    indices = np.asfortranarray(np.column_stack(columns), dtype=np.int32)
+    counts = rng.geometric(draw(st.sampled_from([0.9, 0.1, 1e-4])), n_cells)
+    spread = draw(st.sampled_from([0.1, 1.0, reach]))
+    sets = [[10.0 ** rng.uniform(-spread, spread, (d, n_components)) for d in sizes] for _ in "ab"]
+    return indices, counts, sizes, sets, draw(st.integers(0, n_axes - 1)), rng
+
+
+def assert_close(fused, reference):
+    assert np.all(np.isfinite(fused))
+    np.testing.assert_allclose(fused, reference, rtol=1e-9, atol=0)
+
+
+@fast_enough
+@given(problems())
+def test_cell_rates(case):
+    indices, _, _, (factors, _), _, _ = case
+    fused, reference = (cell_rates(factors, indices, backend=b) for b in ("numba", "numpy"))
+    assert_close(fused, reference)
+
+
+@fast_enough
+@given(problems())
+def test_axis_sums(case):
+    indices, counts, sizes, (factors, _), axis, rng = case
+    layout = axis_layout(indices, counts, axis, sizes[axis])
+    weights = rng.random(len(counts))
+    fused, reference = (axis_sums(factors, layout, weights, backend=b) for b in ("numba", "numpy"))
+    assert_close(fused, reference)
+
+
+@fast_enough
+@given(problems(), st.sampled_from([0.0, 1e-10]))
+def test_share_sums(case, floor):
+    indices, counts, sizes, (factors, _), axis, _ = case
+    layout = axis_layout(indices, counts, axis, sizes[axis])
+    fused, reference = (
+        share_sums(factors, layout, floor=floor, backend=b) for b in ("numba", "numpy")
+    )
+    assert_close(fused, reference)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@fast_enough
+@given(problems(), st.sampled_from([0.01, 1.0, 1e6]), st.booleans(), st.booleans())
+def test_bptf_axis_sums(likelihood, case, r, weighted, by_entity):
+    indices, counts, sizes, (geo, mean), axis, rng = case
+    layout = axis_layout(indices, counts, axis, sizes[axis])
+    weights = rng.integers(0, 3, len(counts)) * 0.5 if weighted else None
+    dispersion = np.full(sizes[axis], r) if by_entity else r
+    results = [
+        bptf_axis_sums(
+            geo,
+            mean,
+            layout,
+            likelihood=likelihood,
+            dispersion=dispersion,
+            cell_weight_N=weights,
+            backend=backend,
+        )
+        for backend in ("numba", "numpy")
+    ]
+    for fused, reference in zip(*results, strict=True):
+        assert_close(fused, reference)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@fast_enough
+@given(problems(), st.sampled_from([0.01, 1.0, 1e6]), st.booleans())
+def test_cell_bound(likelihood, case, r, weighted):
+    indices, counts, _, (geo, mean), _, rng = case
+    weights = rng.integers(0, 3, len(counts)) * 0.5 if weighted else None
+    fused, reference = (
+        cell_bound(
+            geo,
+            mean,
+            indices,
+            counts,
+            likelihood=likelihood,
+            dispersion=r,
+            cell_weight_N=weights,
+            backend=backend,
+        )
+        for backend in ("numba", "numpy")
+    )
+    assert np.isfinite(fused)
+    np.testing.assert_allclose(fused, reference, rtol=1e-9, atol=1e-8)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@fast_enough
+@given(problems(reach=300.0), st.floats(0, 1))
+def test_rates_far_outside_float64_give_no_nan(likelihood, case, share_of_zeros):
+    indices, counts, sizes, (geo, mean), axis, rng = case
+    for factor in (*geo, *mean):
+        factor[rng.random(factor.shape) < share_of_zeros / 2] = 0.0
+    layout = axis_layout(indices, counts, axis, sizes[axis])
+    options = {"likelihood": likelihood, "dispersion": 0.3}
+    for backend in ("numba", "numpy"):
+        for sums in bptf_axis_sums(geo, mean, layout, **options, backend=backend):
+            assert np.all(np.isfinite(sums))
+        assert np.all(np.isfinite(share_sums(geo, layout, backend=backend)))
+        bound = cell_bound(geo, mean, indices, counts, **options, backend=backend)
+        assert bound < np.inf  # -inf where a count meets a rate of zero, but never NaN

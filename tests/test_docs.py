@@ -1,0 +1,45 @@
+"""The examples of the documentation and the README run as they stand."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+import tallyfold
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if ">>>" in page.read_text("utf-8"))
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def without_fences(text: str) -> str:
+    """Blank the fence lines, which doctest would take for output; line numbers stay."""
+    return re.sub(r"^\s*(```|:::).*$", "", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = without_fences(page.read_text("utf-8"))
+    test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    report: list[str] = []
+    result = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.append)
+    assert result.attempted > 5
+    assert result.failed == 0, "".join(report)
+
+
+def test_start_and_data_have_examples() -> None:
+    assert {"start", "data"} <= {page.stem for page in PAGES}
+
+
+def test_readme_example(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert len(blocks) == 1
+    exec(compile(blocks[0], "README.md", "exec"), {})
+    assert "CountTensor(user 2 x page 2 x time 2" in capsys.readouterr().out
+
+
+def test_reference_lists_every_public_name() -> None:
+    listed = re.findall(r"^   (\w+)$", (ROOT / "docs" / "api.md").read_text("utf-8"), re.MULTILINE)
+    assert set(listed) == set(tallyfold.__all__) - {"__version__", "errors"}
