@@ -33,7 +33,7 @@ def write_folder(folder: str | os.PathLike[str], document: dict[str, Any], array
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        data = save({name: np.array(array, order="C") for name, array in arrays.items()})
         checksum = hashlib.sha256(data).hexdigest()
         name = ARRAYS if not (place / ARRAYS).exists() else f"arrays-{checksum[:12]}.safetensors"
         _replace(place / name, data)

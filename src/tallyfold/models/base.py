@@ -51,6 +51,9 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     name: ClassVar[str]
     rules: ClassVar[Mapping[str, Rule]]
 
+    def __init_subclass__(cls) -> None:
+        """Leave out scikit-learn's metadata routing: it adds a ``set_fit_request`` and more."""
+
     # -- what a model must say --------------------------------------------------------------------
 
     @abstractmethod
@@ -322,6 +325,10 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         self._fitted = replace(fitted, calibration=calibration)
         score = float(np.mean(self._predictive(held_out.indices).log_pmf(held_out.counts)))
         self._fitted = replace(self._fitted, validation_score=score)
+
+
+for _method in [name for name in vars(CountModel) if name.endswith("_request")]:
+    delattr(CountModel, _method)
 
 
 def choose_likelihood(family: str, truncated: bool | None, zeros: str) -> CountLikelihood:

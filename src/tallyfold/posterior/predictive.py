@@ -44,6 +44,10 @@ def matched_mixture(
     A Poisson count whose rate has a Gamma distribution with squared coefficient of variation c is
     negative binomial with r = 1 / c. A multiplier Gamma(r, r) on top adds up as
     1 + 1 / r' = (1 + c) (1 + 1 / r), exactly in mean and variance.
+
+    A truncated likelihood makes this the distribution of the count given that it is at least one:
+    the spread of the rate comes first, the condition after it, as for a cell that is seen because
+    its count is not zero.
     """
     relative_N = variance_N / np.maximum(mean_N, TINY) ** 2
     r = calibration.dispersion or (dispersion if likelihood.dispersed else None)

@@ -9,9 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.posterior.factors import Factors, Floats, rates_at
-from tallyfold.posterior.predictive import Calibration
-from tallyfold.probability.counts import COUNTS, CountLikelihood
-from tallyfold.probability.mixture import CountMixture
 
 
 class SampledFactors(Factors):
@@ -62,20 +59,6 @@ class SampledFactors(Factors):
                 for s in range(self.n_draws)
             ]
         )
-
-    def predictive(
-        self,
-        indices_NM: npt.NDArray[np.integer],
-        likelihood: CountLikelihood,
-        dispersion: float | None,
-        calibration: Calibration,
-    ) -> CountMixture:
-        """Return the mixture over draws."""
-        rate_SN = calibration.rates(self.rates(indices_NM))
-        r = calibration.dispersion or (dispersion if likelihood.dispersed else None)
-        if r is None:
-            return CountMixture(COUNTS["poisson", likelihood.truncated], rate_SN)
-        return CountMixture(COUNTS["negative-binomial", likelihood.truncated], rate_SN, r)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the draws by name."""

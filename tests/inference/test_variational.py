@@ -1,0 +1,129 @@
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import digamma
+from scipy.stats import gamma as gamma_distribution
+
+import tallyfold as tf
+from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.variational import VariationalStep, factors_of, state_of
+from tallyfold.probability.counts import COUNTS
+
+LIKELIHOODS = list(COUNTS)
+
+
+def step_for(tensor, family="poisson", truncated=False, zeros=False, **parameters):
+    chosen = {"n_components": 3, "prior_shape": 0.7, "backend": "numpy"} | parameters
+    cells = TrainingCells(tensor)
+    return VariationalStep(cells, COUNTS[family, truncated], zeros_observed=zeros, **chosen)
+
+
+@pytest.fixture(scope="module")
+def tensor():
+    return tf.simulate((12, 9, 5), 3, density=0.3, random_state=1).tensor
+
+
+@pytest.mark.parametrize("dispersion", [None, 0.7])
+@pytest.mark.parametrize("prior_rate", [None, 2.0])
+@pytest.mark.parametrize(("family", "truncated"), LIKELIHOODS)
+def test_the_bound_rises_at_every_sweep(family, truncated, prior_rate, dispersion, tensor):
+    step = step_for(tensor, family, truncated, prior_rate=prior_rate, dispersion=dispersion)
+    state, bounds = step.start(), []
+    for iteration in range(1, 40):
+        state, bound = step.advance(state, iteration)
+        bounds.append(bound)
+    slack = 1e-9 * abs(bounds[-1])
+    assert np.all(np.diff(bounds) > -slack)
+    assert bounds[-1] > bounds[0] + 1
+
+
+@pytest.mark.parametrize("prior_rate", [None, 2.0])
+def test_the_bound_rises_with_zeros_observed(prior_rate, tensor):
+    step = step_for(tensor, zeros=True, prior_rate=prior_rate)
+    state, bounds = step.start(), []
+    for iteration in range(1, 40):
+        state, bound = step.advance(state, iteration)
+        bounds.append(bound)
+    assert np.all(np.diff(bounds) > -1e-9 * abs(bounds[-1]))
+
+
+@pytest.mark.parametrize(("family", "truncated"), LIKELIHOODS)
+def test_the_bound_rises_at_every_single_update_of_an_axis(family, truncated, tensor):
+    step = step_for(tensor, family, truncated, dispersion=0.8, prior_rate=1.0)
+    state = step.start()
+    bound = step.bound(state)
+    for sweep, axis in itertools.product(range(5), range(3)):
+        shapes, rates = factors_of(state)
+        mean = [s / r for s, r in zip(shapes, rates, strict=True)]
+        geo = [np.exp(digamma(s)) / r for s, r in zip(shapes, rates, strict=True)]
+        phi, exposure = step._sums(axis, geo, mean, 0.8)
+        shapes[axis] = step.prior_shape + geo[axis] * phi
+        rates[axis] = step.prior_shape * state["prior_rate"][axis] + exposure
+        state = state | state_of(shapes, rates)
+        risen = step.bound(state)
+        assert risen > bound - 1e-9 * abs(bound), (sweep, axis)
+        bound = risen
+
+
+@pytest.mark.parametrize(("family", "truncated"), LIKELIHOODS)
+def test_the_bound_is_below_the_evidence(family, truncated):
+    """Two axes of one entity each and one component: the evidence by quadrature."""
+    tensor = tf.CountTensor([tf.Axis("a", [1]), tf.Axis("b", [1])], [[0, 0]], [3])
+    step = step_for(
+        tensor, family, truncated, n_components=1, prior_shape=40.0, prior_rate=27.0, dispersion=1.5
+    )
+    state = step.start()
+    for iteration in range(1, 200):
+        state, bound = step.advance(state, iteration)
+    prior = gamma_distribution(40.0, scale=1 / 27)
+    points = prior.ppf((np.arange(2000) + 0.5) / 2000)
+    rates = points[:, None] * points[None, :]
+    evidence = np.log(np.mean(np.exp(COUNTS[family, truncated].log_pmf(3, rates, 1.5))))
+    assert bound < evidence
+    assert bound > evidence - 0.1
+
+
+def test_the_exact_posterior_when_the_other_axis_is_known():
+    """With one component and the other axis all but fixed at one, the posterior is conjugate."""
+    counts = np.array([3, 1, 4, 1, 5])
+    axes = [tf.Axis("a", [0]), tf.Axis.numbered("b", 5)]
+    tensor = tf.CountTensor(axes, [[0, place] for place in range(5)], counts)
+    step = step_for(tensor, n_components=1, prior_shape=2.0, prior_rate=3.0)
+    state = step.start()
+    state["shape_1"], state["rate_1"] = np.full((5, 1), 1e9), np.full((5, 1), 1e9)
+    updated, _ = step.advance(state, 1)
+    assert updated["shape_0"] == pytest.approx(2 + counts.sum())
+    assert updated["rate_0"] == pytest.approx(3 + 5)
+
+
+def test_observed_zeros_equal_a_dense_sum_over_all_cells(tensor):
+    step = step_for(tensor, zeros=True)
+    state, _ = step.advance(step.start(), 1)
+    shapes, rates = factors_of(state)
+    mean = [s / r for s, r in zip(shapes, rates, strict=True)]
+    geo = [np.exp(digamma(s)) / r for s, r in zip(shapes, rates, strict=True)]
+    _, exposure = step._sums(0, geo, mean, 1.0)
+    assert exposure[0] == pytest.approx(np.einsum("jk,lk->k", mean[1], mean[2]))
+    lam = np.einsum("ik,jk,lk->ijl", *mean)
+    seen = tuple(tensor.indices.T)
+    g = np.einsum("ik,jk,lk->ijl", *geo)[seen]
+    poisson = tensor.counts @ np.log(g) - lam.sum()
+    constant = COUNTS["poisson", False].log_pmf(tensor.counts, 1.0).sum() + tensor.nnz
+    assert step._cell_bound(geo, mean, 1.0) == pytest.approx(poisson + constant)
+
+
+def test_compiled_and_plain_kernels_give_the_same_fit(tensor):
+    plain = tf.BPTF(n_components=3, backend="numpy", max_iter=15).fit(tensor)
+    fast = tf.BPTF(n_components=3, backend="numba", max_iter=15).fit(tensor)
+    assert fast.predict(tensor) == pytest.approx(plain.predict(tensor), rel=1e-6)
+
+
+def test_the_dispersion_of_simulated_counts_is_found():
+    rng = np.random.default_rng(0)
+    truth = tf.simulate((60, 50), 1, prior_shape=3.0, random_state=2)
+    rates = 4 * truth.factors[0] @ truth.factors[1].T
+    counts = rng.negative_binomial(1.3, 1.3 / (1.3 + rates))
+    tensor = tf.CountTensor.from_array(counts, ["a", "b"])
+    model = tf.MainEffects(likelihood="negative-binomial", validation=None).fit(tensor)
+    assert 1.1 < model.fitted_.dispersion < 1.6
