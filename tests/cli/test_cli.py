@@ -234,6 +234,6 @@ def test_demo(run: Run) -> None:
     result = run("demo")
     assert (result.code, result.err) == (0, "")
     assert "module x word x place" in result.out
-    for line in ("training mean", "training median", "training mode", "Poisson given y ≥ 1"):
+    for line in ("constant negative binomial", "main effects", "BPTF", "largest of its components"):
         assert line in result.out
     assert max(len(line) for line in result.out.splitlines()) <= 80

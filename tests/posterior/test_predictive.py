@@ -55,7 +55,7 @@ def test_the_matched_predictive_is_within_two_hundredths_of_the_mixture_over_dra
         counts = np.full(len(CELLS), y)
         exact = np.exp(mixed.log_pmf(counts)) / seen
         assert np.exp(matched.log_pmf(counts)) == pytest.approx(exact, abs=0.02)
-    assert matched.mean() == pytest.approx(mixed.mean() / seen, rel=0.03)
+    assert matched.mean() == pytest.approx(mixed.mean() / seen, rel=0.05)
 
 
 def test_without_any_spread_the_predictive_is_the_likelihood_itself():

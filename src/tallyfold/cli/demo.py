@@ -3,30 +3,35 @@
 from typing import TYPE_CHECKING
 
 from tallyfold.cli.describe import facts_of, show
-from tallyfold.cli.terminal import console, table
+from tallyfold.cli.terminal import console, printable, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    import pandas as pd
+    from rich.console import Console
     from rich.table import Table
 
-    from tallyfold.evaluation.constants import ConstantScore
+    from tallyfold.models.base import CountModel
 
+COLUMNS = {
+    "mae-mean": "MAE, mean>",
+    "mae-median": "MAE, median>",
+    "log-pmf-positive": "log pmf>",
+}
 
 READING = (
-    "How to read it: these lines know nothing of module, word or place, so a model earns its keep "
-    "where its MAE (mean absolute error) is lower and its log pmf (mean log probability of a "
-    "held-out count) higher than theirs; a line 'given y ≥ 1' knows that no cell is empty, so "
-    "compare it only with models that know it too."
+    "How to read it: MAE is the mean absolute error of the predicted mean or median, lower is "
+    "better; log pmf is the mean log probability of a held-out count given that it is at least "
+    "one, higher is better. The constants know nothing of module, word or place; main effects know "
+    "how busy each is. A factorization has to beat both."
 )
 
 
 def demo() -> None:
-    """Describe the demo tensor and score what a model has to beat on it.
+    """Fit models to the demo tensor and show what they found.
 
     The tensor counts the words of the Python standard library that runs this:
     module x word x place (identifier, docstring or comment). A fifth of its
-    cells is held out.
+    cells is held out to score the models.
 
     \b
     [bold]Example[/]
@@ -34,28 +39,55 @@ def demo() -> None:
     """  # noqa: D301
     from tallyfold.data.demo import load_demo
     from tallyfold.data.split import split
-    from tallyfold.evaluation.constants import constant_scores
+    from tallyfold.evaluation.compare import compare
+    from tallyfold.models.bptf import BPTF
+    from tallyfold.models.constant import Constant
+    from tallyfold.models.main_effects import MainEffects
 
     out = console()
     out.print("Counting the words of the Python standard library (a few seconds) ...\n")
     tensor = load_demo()
     show(facts_of(tensor), out)
-    train, test = split(tensor, test_size=0.2, random_state=0)
     out.print()
-    out.print(_scores_table(constant_scores(train, test), test.nnz))
+    parts = split(tensor, test_size=0.2, random_state=0)
+    models: dict[str, CountModel] = {
+        "constant Poisson": Constant(likelihood="poisson"),
+        "constant negative binomial": Constant(),
+        "main effects": MainEffects(),
+        "BPTF, 10 components": BPTF(n_components=10),
+    }
+    scores = compare(
+        models,
+        parts.train,
+        parts.test,
+        list(COLUMNS),
+        announce=lambda name: out.print(f"Fitting {name} ..."),
+    )
+    out.print()
+    out.print(_scores_table(scores, parts.test.nnz))
     out.print()
     out.print(READING)
+    out.print()
+    _show_components(models["BPTF, 10 components"], out)
 
 
-def _scores_table(scores: "Sequence[ConstantScore]", cells: int) -> "Table":
+def _scores_table(scores: "pd.DataFrame", cells: int) -> "Table":
     rows = [
-        (
-            score.name,
-            ", ".join(f"{name} {value:.3g}" for name, value in score.parameters.items()),
-            "–" if score.mae is None else f"{score.mae:.4f}",
-            "–" if score.log_pmf is None else f"{score.log_pmf:.4f}",
-        )
-        for score in scores
+        (row["model"], f"{row['seconds']:.1f}", *(f"{row[name]:.4f}" for name in COLUMNS))
+        for row in scores.to_dict("records")
     ]
-    title = f"What a model has to beat, on {cells:,} held-out cells"
-    return table(title, ["constant", "fitted on the others", "MAE>", "log pmf>"], rows)
+    title = f"Scores on {cells:,} held-out cells, zeros missing"
+    return table(title, ["model", "seconds>", *COLUMNS.values()], rows)
+
+
+def _show_components(model: "CountModel", out: "Console", most: int = 3) -> None:
+    """Print the strongest words and modules of the largest components."""
+    tops = {axis: model.components(axis, top=8) for axis in ("word", "module")}
+    out.print(f"The {most} largest of its components, by what is strongest in them", style="bold")
+    for component in tops["word"]["component"].unique()[:most]:
+        for axis, top in tops.items():
+            part = top[top["component"] == component]
+            if axis == "word":
+                out.print(f"\n{100 * part['share'].iloc[0]:.0f} % of the rate")
+            labels = ", ".join(printable(label) for label in part["label"])
+            out.print(f"  {axis + ':':8}{labels}", markup=False, overflow="ellipsis", no_wrap=True)

@@ -1,8 +1,9 @@
-"""Scale, exponent and dispersion of the predictive distribution, fitted on unseen cells.
+"""Four numbers of the predictive distribution, fitted on unseen cells.
 
 A fit is always a little too sure of the cells it has seen, and real counts are more dispersed
-than the model. Three numbers fitted on cells held out of the fit put both right, and say nothing
-about which cells have large rates. Every model that has a predictive distribution uses this.
+than the model, or less. Scale and exponent of the rates, dispersion of the counts, and how much of
+the posterior's spread to take in, fitted on cells held out of the fit, put that right. They say
+nothing about which cells have large rates. Every model with a predictive distribution uses this.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from tallyfold.probability.counts import CountLikelihood
 
 MIN_CELLS = 100
 MOST_CELLS = 50_000
-LOG_SCALE, EXPONENT, LOG_DISPERSION = (-3.0, 3.0), (0.2, 3.0), (np.log(1e-3), np.log(1e6))
+BOUNDS = [(-3.0, 3.0), (0.2, 3.0), (np.log(1e-3), np.log(1e6)), (0.0, 1.0)]
+"""Of ln scale, exponent, ln r and spread."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,7 +30,7 @@ def calibrate(
     likelihood: CountLikelihood,
     dispersion: float | None,
 ) -> Calibration:
-    """Maximise the mean log pmf of unseen cells in scale, exponent and dispersion.
+    """Maximise the mean log pmf of unseen cells in scale, exponent, dispersion and spread.
 
     With fewer than 100 cells nothing is changed; with very many an even sample is used.
     """
@@ -42,15 +44,9 @@ def calibrate(
         cells = matched_mixture(mean_N, variance_N, likelihood, dispersion, calibration)
         return -float(np.mean(cells.log_pmf(counts_N)))
 
-    starts = [np.log(r) for r in (0.5, 5.0, 500.0)]
-    first = min((loss(np.array([0.0, 1.0, s])), s) for s in starts)[1]
-    found = minimize(
-        loss,
-        np.array([0.0, 1.0, first]),
-        method="L-BFGS-B",
-        bounds=[LOG_SCALE, EXPONENT, LOG_DISPERSION],
-        options={"maxiter": 50, "ftol": 1e-9},
-    )
+    starts = [np.array([0.0, 1.0, np.log(r), s]) for r in (0.5, 5.0, 500.0) for s in (0.1, 0.9)]
+    options = {"maxiter": 60, "ftol": 1e-9}
+    found = minimize(loss, min(starts, key=loss), method="L-BFGS-B", bounds=BOUNDS, options=options)
     plain = matched_mixture(mean_N, variance_N, likelihood, dispersion, Calibration())
     if found.fun < -float(np.mean(plain.log_pmf(counts_N))):
         return _calibration(found.x)
@@ -58,5 +54,5 @@ def calibrate(
 
 
 def _calibration(parameters: Floats) -> Calibration:
-    log_scale, exponent, log_r = parameters.tolist()
-    return Calibration(float(np.exp(log_scale)), exponent, float(np.exp(log_r)))
+    log_scale, exponent, log_r, spread = parameters.tolist()
+    return Calibration(float(np.exp(log_scale)), exponent, float(np.exp(log_r)), spread)

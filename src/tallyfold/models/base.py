@@ -214,6 +214,10 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         """
         return float(np.mean(self.log_pmf(tensor, unknown=unknown)))
 
+    def predictive(self, cells: Any, *, unknown: Unknown = "error") -> CountMixture:
+        """Return the predictive distributions of cells: pmf, cdf, mean, quantiles, draws."""
+        return self._predictive(cell_positions(self.axes_, cells, unknown))
+
     def log_pmf(self, tensor: CountTensor, *, unknown: Unknown = "error") -> Floats:
         """Return the log predictive pmf of each non-zero cell of a tensor."""
         positions = cell_positions(self.axes_, _checked_tensor(tensor), unknown)

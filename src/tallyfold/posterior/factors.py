@@ -95,7 +95,9 @@ class Factors(ABC):
         """Return the strongest labels of each component on an axis, largest component first.
 
         Columns: component, its share of the total rate, rank, label, weight (the label's share of
-        the component on this axis), and the lower and upper end of the weight's interval.
+        the component on this axis), and the lower and upper end of the weight's interval. Labels
+        are ranked by the lower end: those that are surely strong come first, not those that were
+        seen once and may be.
         """
         import pandas as pd
 
@@ -108,7 +110,7 @@ class Factors(ABC):
         parts = []
         for component in np.argsort(-shares_K, kind="stable"):
             column, total = mean_DK[:, component], max(mean_DK[:, component].sum(), 1e-300)
-            order = np.argsort(-column, kind="stable")[:top]
+            order = np.argsort(-low_DK[:, component], kind="stable")[:top]
             parts.append(
                 pd.DataFrame(
                     {

@@ -18,14 +18,25 @@ SPREAD_RANGE = 1e-9, 1e9
 
 @dataclass(frozen=True)
 class Calibration:
-    """How rates are turned into the predictive distribution: scale * rate ** exponent, and r.
+    """How rates are turned into the predictive distribution.
 
-    Fitted on cells the fit has not seen. ``dispersion=None`` leaves the model's own.
+    Fitted on cells the fit has not seen.
+
+    Attributes
+    ----------
+    scale, exponent
+        Rates become ``scale * rate ** exponent``.
+    dispersion
+        The r of the negative binomial; None leaves the model's own.
+    spread
+        How much of the rates' posterior variance is taken in. Less than one where counts vary less
+        than a Poisson's, as ratings do: there the likelihood alone is too wide already.
     """
 
     scale: float = 1.0
     exponent: float = 1.0
     dispersion: float | None = None
+    spread: float = 1.0
 
     def rates(self, rate: Floats) -> Floats:
         """Return calibrated rates."""
@@ -49,10 +60,10 @@ def matched_mixture(
     the spread of the rate comes first, the condition after it, as for a cell that is seen because
     its count is not zero.
     """
-    relative_N = variance_N / np.maximum(mean_N, TINY) ** 2
+    relative_N = calibration.spread * variance_N / np.maximum(mean_N, TINY) ** 2
     r = calibration.dispersion or (dispersion if likelihood.dispersed else None)
     own = 0.0 if r is None else 1 / r
-    spread_N = np.expm1(calibration.exponent**2 * np.log1p(relative_N) + np.log1p(own))
+    spread_N = relative_N + own + relative_N * own
     rate_1N = calibration.rates(mean_N)[None]
     if not np.any(spread_N > 0):
         return CountMixture(COUNTS["poisson", likelihood.truncated], rate_1N)

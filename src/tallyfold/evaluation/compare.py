@@ -1,0 +1,83 @@
+"""Several models on one split: fit each, score each, one row each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import ParameterError, TallyfoldError
+from tallyfold.evaluation.metrics import METRICS
+from tallyfold.models.base import CountModel
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def compare(
+    models: Mapping[str, CountModel],
+    train: CountTensor,
+    test: CountTensor,
+    metrics: Sequence[str] = tuple(METRICS),
+    *,
+    announce: Callable[[str], None] | None = None,
+) -> pd.DataFrame:
+    """Fit models on one part and score them on the other.
+
+    Parameters
+    ----------
+    models
+        Models by the name of their row; they are fitted in place.
+    train, test
+        The two parts of a split.
+    metrics
+        Names of scores from `METRICS`.
+    announce
+        Called with a model's name before it is fitted.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per model: seconds, iterations, its scores (missing where the model has no
+        distribution of counts), and the error of a model that failed.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> train, test = tf.split(tf.simulate((30, 20, 10), 2, density=0.3).tensor)
+    >>> compare({"constant": tf.Constant()}, train, test, ["mae-mean"]).columns.tolist()
+    ['model', 'seconds', 'iterations', 'mae-mean', 'error']
+    """
+    import pandas as pd
+
+    unknown = [name for name in metrics if name not in METRICS]
+    if unknown:
+        raise ParameterError(f"`metrics` must be among {', '.join(METRICS)}; got {unknown[0]!r}.")
+    rows = []
+    for name, model in models.items():
+        if announce is not None:
+            announce(name)
+        rows.append({"model": name} | _row(model, train, test, metrics))
+    columns = ["model", "seconds", "iterations", *metrics, "error"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _row(
+    model: CountModel, train: CountTensor, test: CountTensor, metrics: Sequence[str]
+) -> dict[str, Any]:
+    start = time.perf_counter()
+    try:
+        model.fit(train)
+    except TallyfoldError as error:
+        return {"seconds": time.perf_counter() - start, "error": str(error)}
+    row = {"seconds": time.perf_counter() - start, "iterations": model.n_iter_}
+    return row | {name: score(model, test, name) for name in metrics}
+
+
+def score(model: CountModel, test: CountTensor, metric: str) -> float | None:
+    """Return one score of a fitted model; None where it has no distribution of counts."""
+    needs_distribution = metric not in ("mae-mean", "rmse", "paper-form")
+    if model.fitted_.likelihood is None and needs_distribution:
+        return None
+    return METRICS[metric].compute(model, test)

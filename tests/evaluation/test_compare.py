@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+import tallyfold as tf
+from tallyfold.errors import ParameterError
+from tallyfold.evaluation.compare import compare
+from tallyfold.evaluation.metrics import METRICS
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return tf.split(tf.simulate((30, 20, 10), n_components=3, density=0.3, random_state=1).tensor)
+
+
+def test_a_row_per_model_and_errors_are_rows_too(parts):
+    announced = []
+    table = compare(
+        {"constant": tf.Constant(), "broken": tf.BPTF(n_components=0)},
+        *parts,
+        announce=announced.append,
+    )
+    assert announced == ["constant", "broken"]
+    assert table["model"].tolist() == ["constant", "broken"]
+    assert "`n_components` must be a positive integer" in table["error"][1]
+    assert table.loc[0, list(METRICS)].notna().all()
+    assert table.loc[1, list(METRICS)].isna().all()
+    with pytest.raises(ParameterError, match="`metrics` must be among .*got 'luck'"):
+        compare({}, *parts, metrics=["luck"])
+
+
+def test_metrics_of_a_constant_agree_with_scipy(parts):
+    train, test = parts
+    model = tf.Constant(likelihood="poisson", truncated=False).fit(train)
+    rate, y = train.counts.mean(), test.counts
+    poisson = stats.poisson(rate)
+    expected = {
+        "mae-mean": np.abs(y - rate).mean(),
+        "mae-median": np.abs(y - np.median(train.counts)).mean(),
+        "rmse": np.sqrt(((y - rate) ** 2).mean()),
+        "log-pmf": poisson.logpmf(y).mean(),
+        "log-pmf-positive": (poisson.logpmf(y) - np.log1p(-poisson.pmf(0))).mean(),
+        "paper-form": (y * np.log(rate) - rate).mean(),
+    }
+    assert set(expected) == set(METRICS)
+    for name, value in expected.items():
+        assert METRICS[name].compute(model, test) == pytest.approx(value, rel=1e-9), name
+
+
+def test_a_truncated_model_is_scored_both_ways(parts):
+    train, test = parts
+    model = tf.Constant().fit(train)
+    given_seen = METRICS["log-pmf-positive"].compute(model, test)
+    assert given_seen == pytest.approx(model.score(test))
+    assert METRICS["log-pmf"].compute(model, test) < given_seen
