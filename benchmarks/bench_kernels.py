@@ -38,6 +38,10 @@ print(time.perf_counter() - start)
 """
 
 
+def tidy_file(path: Path) -> Path:
+    return path / "nips.parquet" if path.is_dir() else path
+
+
 def read(path: Path) -> tuple[np.ndarray, np.ndarray]:
     import pandas as pd
 
@@ -100,11 +104,15 @@ def cold_seconds() -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="tidy parquet: axis columns and `count`")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        help="tidy parquet (axis columns and `count`), or a folder with nips.parquet",
+    )
     parser.add_argument("--components", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
-    indices, counts = read(options.data) if options.data else simulate()
+    indices, counts = read(tidy_file(options.data)) if options.data else simulate()
     sizes = (indices.max(axis=0) + 1).tolist()
     print(f"axes {sizes}, {len(counts)} non-zeros, K={options.components}, ", end="")
     print(f"{kernels.thread_count()} threads")

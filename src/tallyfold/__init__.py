@@ -26,17 +26,27 @@ if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
     from tallyfold.models.bptf import BPTF
     from tallyfold.models.constant import Constant
+    from tallyfold.models.gibbs_bptf import GibbsBPTF
     from tallyfold.models.main_effects import MainEffects
+    from tallyfold.models.mlp_tf import MLPTF
+    from tallyfold.models.ntf_ls import NTFLS
+    from tallyfold.models.online_gibbs_bptf import OnlineGibbsBPTF
+    from tallyfold.models.ptf_kl import PTFKL
     from tallyfold.models.registry import MODELS
     from tallyfold.models.storage import load
 
 __all__ = [
     "BPTF",
+    "MLPTF",
     "MODELS",
+    "NTFLS",
+    "PTFKL",
     "Axis",
     "Constant",
     "CountTensor",
+    "GibbsBPTF",
     "MainEffects",
+    "OnlineGibbsBPTF",
     "__version__",
     "errors",
     "k_folds",
@@ -55,8 +65,13 @@ _HOMES = {
     "load": "tallyfold.models.storage",
     "MODELS": "tallyfold.models.registry",
     "MainEffects": "tallyfold.models.main_effects",
+    "PTFKL": "tallyfold.models.ptf_kl",
+    "NTFLS": "tallyfold.models.ntf_ls",
+    "MLPTF": "tallyfold.models.mlp_tf",
     "Constant": "tallyfold.models.constant",
     "BPTF": "tallyfold.models.bptf",
+    "GibbsBPTF": "tallyfold.models.gibbs_bptf",
+    "OnlineGibbsBPTF": "tallyfold.models.online_gibbs_bptf",
     "Axis": "tallyfold.data.axis",
     "CountTensor": "tallyfold.data.tensor",
     "k_folds": "tallyfold.data.split",

@@ -70,8 +70,8 @@ def test_marginals_and_collapse(tensor):
 
 def test_marginals_are_exact_for_huge_counts():
     axes = [Axis("a", [1]), Axis("b", [1, 2])]
-    tensor = CountTensor(axes, [[0, 0], [0, 1]], [2**53, 2**53 - 1])
-    assert tensor.marginal("a").tolist() == [2**54 - 1]
+    tensor = CountTensor(axes, [[0, 0], [0, 1]], [2**53 - 1, 2**53 - 2])
+    assert tensor.marginal("a").tolist() == [2**54 - 3]
 
 
 def test_sel_by_list_slice_and_label(tensor):
@@ -142,7 +142,7 @@ def test_bad_frames_out(tensor):
         ([[0, 0]], [0], CountError, "at least one; got 1 zeros"),
         ([[0, 0]], [1.5], CountError, "cell 0: 1.5"),
         ([[0, 0]], [-2], CountError, "below zero"),
-        ([[0, 0]], [2**53 + 1], CountError, "past 2\\*\\*53"),
+        ([[0, 0]], [2**53], CountError, "past 2\\*\\*53 - 1"),
         ([[0, 0]], [float("inf")], CountError, "NaN or infinite"),
         ([[0, 0]], ["a"], CountError, "must be numbers"),
         ([[0, 0]], [True], CountError, "must be numbers"),

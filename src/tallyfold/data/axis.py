@@ -16,7 +16,9 @@ from tallyfold.errors import LabelError, ShapeError
 MAX_LABELS = 2**31 - 1
 """Positions are stored as 32-bit integers, so an axis holds at most this many labels."""
 
-_SUGGEST_AMONG = 50_000
+_SUGGEST_AMONG = 20_000
+_FEW = 8
+_LONGEST_SHOWN = 60
 
 
 class Axis:
@@ -80,6 +82,7 @@ class Axis:
 
     def positions(self, labels: Iterable[Any]) -> npt.NDArray[np.int32]:
         """Return the position of each label; a label the axis does not have is a LabelError."""
+        labels = labels if hasattr(labels, "__len__") else list(labels)
         found, known = self.find(labels)
         if not known.all():
             raise LabelError(self._unknown_message(labels, np.flatnonzero(~known)))
@@ -88,6 +91,9 @@ class Axis:
     def find(self, labels: Iterable[Any]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
         """Return the position of each label (-1 where unknown), and whether it is known."""
         asked = self._in_own_type(labels)
+        if len(asked) <= _FEW:  # looking through the labels is quicker than hashing all of them
+            found = np.array([pc.index(self._labels, one).as_py() for one in asked], np.int32)
+            return found, found >= 0
         found = pc.index_in(asked, value_set=self._labels)
         found = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
         return found, found >= 0
@@ -112,7 +118,7 @@ class Axis:
         return hash((self._name, len(self._labels)))
 
     def __repr__(self) -> str:
-        shown = ", ".join(repr_label(label) for label in self._labels[:3].to_pylist())
+        shown = ", ".join(repr_label(label) for label in python_values(self._labels[:3]))
         more = ", ..." if len(self) > 3 else ""
         return f"Axis({self._name!r}, {len(self):,} labels: {shown}{more})"
 
@@ -136,25 +142,26 @@ class Axis:
         if len(asked) == 0 or asked.type == self._labels.type:
             return asked.cast(self._labels.type)
         try:
-            if pa.types.is_large_string(asked.type) or pa.types.is_large_string(self._labels.type):
-                raise pa.ArrowInvalid("text is not turned into other types")
+            if (_kind(asked.type), _kind(self._labels.type)) not in _CASTS:
+                raise pa.ArrowInvalid("these are different kinds of labels")
             return asked.cast(self._labels.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            own, other = python_values(self._labels[:2]), python_values(asked[:2])
             raise LabelError(
                 f"axis {self._name!r} has labels of type {self._labels.type}, such as "
-                f"{listing(self._labels[:2].to_pylist())}; got {listing(asked[:2].to_pylist())} of "
-                f"type {asked.type}. Ask with the type the axis has."
+                f"{listing(own)}; got {listing(other)} of type {asked.type}. Ask with the type the "
+                "axis has."
             ) from error
 
     def _unknown_message(self, labels: Iterable[Any], where: npt.NDArray[np.intp]) -> str:
         asked = self._in_own_type(labels)
-        unknown = asked.take(pa.array(where)).to_pylist()
-        hint = f"It has {len(self):,} labels such as {listing(self._labels[:3].to_pylist())}."
+        unknown = python_values(asked.take(pa.array(where[:100])))
+        hint = f"It has {len(self):,} labels such as {listing(python_values(self._labels[:3]))}."
         if isinstance(unknown[0], str) and len(self) <= _SUGGEST_AMONG:
-            close = difflib.get_close_matches(unknown[0], self._labels.to_pylist(), n=1)
+            close = _similar(unknown[0], self._labels)
             hint = f"Did you mean {close[0]!r}?" if close else hint
         return (
-            f"axis {self._name!r} has no label {listing(unknown)} "
+            f"axis {self._name!r} has no label {listing(unknown, 5)} "
             f"({len(where):,} of {len(asked):,} asked for are unknown). {hint}"
         )
 
@@ -165,6 +172,8 @@ def plain_labels(labels: Any, *, axis: str, allow_missing: bool = False) -> pa.A
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     array = array.cast(plain_type(array.type, axis))
+    if pa.types.is_floating(array.type):
+        array = pc.add(array, pa.scalar(0.0, array.type))  # -0.0 and 0.0 are one label
     if not allow_missing:
         check_present(array, axis)
     return array
@@ -197,15 +206,70 @@ def check_size(name: str, size: int) -> None:
         )
 
 
+def _similar(text: str, labels: pa.Array) -> list[str]:
+    """Return the label most like a text, if there is one, among those of about its length."""
+    if len(text) > _LONGEST_SHOWN:
+        return []
+    gap = pc.abs(pc.subtract(pc.utf8_length(labels), len(text)))
+    near = labels.filter(pc.less_equal(gap, 3)).to_pylist()
+    return difflib.get_close_matches(text, near, n=1)
+
+
 def listing(values: list[Any], most: int = 5) -> str:
     """Write the first few values, and how many more there are."""
     shown = ", ".join(repr_label(value) for value in values[:most])
     return shown + (f" and {len(values) - most:,} more" if len(values) > most else "")
 
 
+def python_values(labels: pa.Array) -> list[Any]:
+    """Return labels as Python objects; times beyond what Python knows, as text."""
+    try:
+        values: list[Any] = labels.to_pylist()
+    except (OverflowError, ValueError):
+        values = labels.cast(pa.large_string()).to_pylist()
+    return values
+
+
 def repr_label(label: Any) -> str:
-    """Write one label: text and numbers as Python does, dates and times in ISO form."""
-    return label.isoformat() if hasattr(label, "isoformat") else repr(label)
+    """Write one label: text and numbers as Python does, dates and times in ISO form, not long."""
+    shown: str = label.isoformat() if hasattr(label, "isoformat") else repr(label)
+    return shown if len(shown) <= _LONGEST_SHOWN else shown[: _LONGEST_SHOWN - 3] + "..."
+
+
+UNFIT = (pa.ArrowException, TypeError, OverflowError, UnicodeError)
+"""What Arrow raises for values it cannot make one array of."""
+
+
+def mixed_labels(axis: str, error: Exception) -> LabelError:
+    """Describe labels that do not fit in one array."""
+    return LabelError(
+        f"labels of axis {axis!r} must all be of one type (text, integers up to 64 bits, dates, "
+        f"...); Arrow says: {str(error).splitlines()[0]} Turn them into text first, for example."
+    )
+
+
+def _kind(kind: pa.DataType) -> str:
+    """Return what kind of labels a type holds; only some may be asked for as others."""
+    types = pa.types
+    if types.is_timestamp(kind):
+        return "zoned time" if kind.tz else "time"
+    for name, test in (
+        ("truth", types.is_boolean),
+        ("integer", types.is_integer),
+        ("float", types.is_floating),
+        ("date", types.is_date),
+    ):
+        if test(kind):
+            return name
+    return "text"
+
+
+_CASTS = {(kind, kind) for kind in ("integer", "float", "date", "time", "zoned time")} | {
+    ("integer", "float"),
+    ("date", "time"),
+    ("time", "date"),
+}
+"""Kinds of labels that may be asked for, and the kinds they may be asked of, if nothing is lost."""
 
 
 def _arrow_array(labels: Any, axis: str) -> pa.Array:
@@ -215,12 +279,11 @@ def _arrow_array(labels: Any, axis: str) -> pa.Array:
         return labels.combine_chunks()
     try:
         values = labels if hasattr(labels, "__len__") else list(labels)
+        if isinstance(values, list) and values and isinstance(values[0], np.generic):
+            values = np.asarray(values)  # Arrow reads arrays of datetime64, not lists of them
         array = pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
-        raise LabelError(
-            f"labels of axis {axis!r} must all be of one type (text, integers, dates, ...); "
-            f"Arrow says: {str(error).splitlines()[0]} Turn them into text first, for example."
-        ) from error
+    except UNFIT as error:
+        raise mixed_labels(axis, error) from error
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
@@ -235,6 +298,8 @@ def plain_type(kind: pa.DataType, axis: str) -> pa.DataType:
         return pa.large_string()
     if types.is_date64(kind):
         return pa.date32()
+    if types.is_float16(kind):
+        return pa.float32()
     if (
         types.is_integer(kind)
         or types.is_floating(kind)

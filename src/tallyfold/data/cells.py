@@ -135,7 +135,7 @@ def _run_totals(
         inexact = np.add.reduceat(counts_R.astype(np.float64), starts) > MAX_COUNT
         if inexact.any():
             raise CountError(
-                f"{int(inexact.sum()):,} cells have repeated rows whose counts add up past 2**53, "
-                "which is not exact in floating point. Use a coarser unit."
+                f"{int(inexact.sum()):,} cells have repeated rows whose counts add up past "
+                "2**53 - 1, which is not exact in floating point. Use a coarser unit."
             )
     return totals

@@ -12,14 +12,19 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.counts import whole_counts
 from tallyfold.data.events import tensor_from_rows
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import MissingPackageError, ParameterError, ShapeError
+from tallyfold.errors import DataError, MissingPackageError, ParameterError, ShapeError
 
 
 def tensor_from_array(array: Any, axes: Sequence[Axis | str] | None) -> CountTensor:
     """Convert an array of another library; see `CountTensor.from_array`."""
     shape, columns, values = _coordinates(array)
     built = _axes_for(shape, axes)
+    values = np.asarray(values)
+    if values.dtype == bool:  # whether, not how often: one each
+        values = values.astype(np.int64)
     counts = whole_counts(values, name="counts", row_word="entry")
+    if len(counts) == 0:
+        raise DataError("the array has no entry; a tensor needs at least one event.")
     return tensor_from_rows(built, columns, counts)
 
 
@@ -74,7 +79,8 @@ def _coordinates(array: Any) -> tuple[tuple[int, ...], list[npt.NDArray[Any]], A
     kind = type(array).__module__.partition(".")[0]
     if kind == "scipy" and hasattr(array, "tocoo"):
         coo = array.tocoo()
-        return tuple(coo.shape), [np.asarray(coo.row), np.asarray(coo.col)], coo.data
+        coordinates = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
+        return tuple(coo.shape), [np.asarray(place) for place in coordinates], coo.data
     if kind == "sparse" and hasattr(array, "asformat"):
         coo = array.asformat("coo")
         if coo.fill_value != 0:
@@ -86,6 +92,9 @@ def _coordinates(array: Any) -> tuple[tuple[int, ...], list[npt.NDArray[Any]], A
         subs = np.asarray(array.subs).reshape(-1, len(array.shape))
         return tuple(array.shape), list(subs.T), np.asarray(array.vals).reshape(-1)
     if isinstance(array, np.ndarray):
+        array = np.asarray(array)  # a np.matrix never becomes one-dimensional
+        if array.ndim < 2:
+            raise ShapeError(f"a CountTensor has at least two axes; got {array.ndim}.")
         places = np.nonzero(array)
         return array.shape, list(places), array[places]
     raise ParameterError(

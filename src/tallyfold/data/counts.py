@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tallyfold.data.axis import listing
 from tallyfold.errors import CountError
 
-MAX_COUNT = 2**53
-"""The largest count: every whole number up to it is exact in the arithmetic of the models."""
+MAX_COUNT = 2**53 - 1
+"""The largest count: up to it floating point tells every whole number from its neighbours."""
 
 
 def whole_counts(values: Any, *, name: str, row_word: str = "row") -> npt.NDArray[np.int64]:
@@ -32,7 +33,7 @@ def whole_counts(values: Any, *, name: str, row_word: str = "row") -> npt.NDArra
         if bad.any():
             where = np.flatnonzero(bad)
             raise CountError(
-                f"{name} must be whole numbers from 0 to 2**53; got {len(where):,} {what}, "
+                f"{name} must be whole numbers from 0 to 2**53 - 1; got {len(where):,} {what}, "
                 f"{places(where, numbers, row_word)}. {remedy}"
             )
     return numbers.astype(np.int64, copy=False)
@@ -60,7 +61,7 @@ def _faults(
         remedy = "A count cannot be negative: aggregate corrections first, or drop them."
         faults.append(("below zero", numbers < 0, remedy))
     remedy = "Larger counts are not exact in floating point: use a coarser unit."
-    faults.append(("past 2**53", numbers > MAX_COUNT, remedy))
+    faults.append(("past 2**53 - 1", numbers > MAX_COUNT, remedy))
     return faults
 
 
@@ -73,7 +74,7 @@ def _numpy_numbers(values: Any, name: str, row_word: str) -> npt.NDArray[Any]:
                 f"{listing(where.tolist())}. Drop those rows, or fill in their counts."
             )
         if pa.types.is_decimal(values.type):
-            values = values.cast(pa.float64())
+            values = _whole_decimals(values, name, row_word)
         values = _to_numpy(values)
     numbers = np.asarray(values)
     if numbers.dtype.kind not in "iuf":
@@ -89,3 +90,18 @@ def _to_numpy(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
     if isinstance(values, pa.ChunkedArray):
         return np.asarray(values.to_numpy())
     return np.asarray(values.to_numpy(zero_copy_only=False))
+
+
+def _whole_decimals(values: Any, name: str, row_word: str) -> Any:
+    """Turn decimals into floating point, unless that would hide a fraction."""
+    fraction = pc.not_equal(values, pc.floor(values)).to_numpy(zero_copy_only=False)
+    if fraction.any():
+        where = np.flatnonzero(fraction)
+        shown = values.take(pa.array(where[:5])).to_pylist()
+        listed = ", ".join(f"{row_word} {row}: {n}" for row, n in zip(where, shown, strict=False))
+        raise CountError(
+            f"{name} must be whole numbers from 0 to 2**53 - 1; got {len(where):,} with a "
+            f"fraction, {listed}. If they are amounts, not counts, choose a unit in which they "
+            "are whole."
+        )
+    return values.cast(pa.float64())

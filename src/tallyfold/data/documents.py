@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing
 from tallyfold.data.bins import checked_bins
+from tallyfold.data.counts import whole_counts
 from tallyfold.data.dropped import Dropped
 from tallyfold.data.encode import Column, encode_columns
 from tallyfold.data.events import (
-    check_columns,
     frame_column,
-    read_frame,
+    read_columns,
     tensor_from_rows,
 )
 from tallyfold.data.tensor import CountTensor
@@ -27,8 +27,18 @@ def word_counter(min_df: int | float, max_words: int | None, stop_words: Any) ->
     """Return scikit-learn's counter of words with our names for its parameters."""
     from sklearn.feature_extraction.text import CountVectorizer
 
+    if isinstance(stop_words, str) and stop_words != "english":
+        raise ParameterError(
+            f"`stop_words` must be 'english', a list of words or None; got {stop_words!r}."
+        )
     if stop_words is not None and not isinstance(stop_words, str):
         stop_words = list(stop_words)
+    whole = isinstance(min_df, int | np.integer) and min_df >= 1
+    if not whole and not (isinstance(min_df, float) and 0 <= min_df <= 1):
+        raise ParameterError(
+            "`min_df` must be a number of documents (an integer from 1 on) or a share of them (a "
+            f"number in [0, 1]); got {min_df!r}."
+        )
     return CountVectorizer(min_df=min_df, max_features=max_words, stop_words=stop_words)
 
 
@@ -43,12 +53,11 @@ def tensor_from_documents(
     bins: Mapping[str, str] | None,
 ) -> CountTensor:
     """Count the words of texts; see `CountTensor.from_documents`."""
-    table = read_frame(frame)
     names = _axis_order(axes, word_axis)
     labels = [name for name in names if name != word_axis]
     lists = [explode] if isinstance(explode, str) else list(explode)
-    check_columns([text, *labels], table.columns)
     _check_exploded(lists, labels)
+    table, _ = read_columns(frame, [*labels, *([text] if text not in labels else [])])
     units = checked_bins(bins, labels)
 
     words_DV, words = _counted_words(_texts(table, text), counter)
@@ -62,7 +71,9 @@ def tensor_from_documents(
     codes[word_axis], built[word_axis] = words_N, Axis(word_axis, words)
     tensor = tensor_from_rows([built[n] for n in names], [codes[n] for n in names], counts_N)
     empty = int((np.diff(words_DV.indptr) == 0).sum())
-    dropped = [Dropped("no word left in the text", documents=empty)] if empty else []
+    dropped = list(tensor.dropped)
+    if empty:
+        dropped.append(Dropped("no word left in the text", documents=empty))
     return CountTensor.of_canonical(tensor.axes, tensor.indices, tensor.counts, dropped)
 
 
@@ -99,13 +110,26 @@ def _texts(table: Any, text: str) -> list[str]:
     return texts
 
 
-def _counted_words(texts: list[str], counter: Any) -> tuple[Any, Any]:
+def _counted_words(texts: list[str], counter: Any) -> tuple[Any, list[str]]:
+    import scipy.sparse
+
     try:
-        words_DV = counter.fit_transform(texts).tocsr()
-    except ValueError as error:  # scikit-learn says why: only stop words, min_df too high, ...
+        words_DV = scipy.sparse.csr_array(counter.fit_transform(texts))
+        words = list(counter.get_feature_names_out())
+    except AttributeError as error:
+        raise ParameterError(
+            "`vectorizer` must be an object with scikit-learn's fit_transform and "
+            f"get_feature_names_out, such as CountVectorizer(); got {counter!r}."
+        ) from error
+    except (ValueError, TypeError) as error:  # scikit-learn says why: only stop words, ...
         raise DataError(f"no words could be counted in the texts: {error}") from error
+    if words_DV.shape != (len(texts), len(words)):
+        raise ParameterError(
+            f"`vectorizer` must return a row per text and a column per word, "
+            f"{(len(texts), len(words))}; got {words_DV.shape}."
+        )
     words_DV.sort_indices()
-    return words_DV, list(counter.get_feature_names_out())
+    return words_DV, words
 
 
 def _exploded(
@@ -150,4 +174,5 @@ def _cells_of_rows(
     within_N = np.arange(len(rows_N)) - np.repeat(np.cumsum(lengths_R) - lengths_R, lengths_R)
     places_N = np.repeat(starts_R, lengths_R) + within_N
     words_N = words_DV.indices[places_N].astype(np.int32, copy=False)
-    return rows_N, words_N, words_DV.data[places_N].astype(np.int64)
+    counts_E = whole_counts(words_DV.data, name="what the vectorizer counts", row_word="entry")
+    return rows_N, words_N, counts_E[places_N]

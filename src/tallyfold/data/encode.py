@@ -45,13 +45,15 @@ def encode_column(column: Column) -> tuple[npt.NDArray[np.int32], Axis]:
     Ordered categories keep their order. Labels that no row has are left out.
     """
     values = column.values
-    plain_type(values.type, column.name)
+    kind = plain_type(values.type, column.name)
     check_present(values, column.name, "row")
+    if pa.types.is_floating(values.type):
+        values = pc.add(values.cast(kind), pa.scalar(0.0, kind))  # -0.0 and 0.0 are one label
     if column.unit is not None:
         values = floor_times(values, column.unit, column.name)
     codes, labels = _dictionary(values, column.name)
     if column.unit is not None:
-        labels = time_labels(labels, column.unit)
+        labels = time_labels(labels, column.unit, column.name)
     labels = plain_labels(labels, axis=column.name)
     order = _label_order(codes, labels, column.keep_order)
     place = np.zeros(max(len(labels), 1), np.int32)

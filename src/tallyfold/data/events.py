@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallyfold.data.axis import Axis, listing
+from tallyfold.data.axis import UNFIT, Axis, listing, mixed_labels
 from tallyfold.data.bins import checked_bins
 from tallyfold.data.cells import merge_cells
 from tallyfold.data.counts import whole_counts
@@ -20,6 +20,7 @@ from tallyfold.data.dropped import Dropped
 from tallyfold.data.encode import Column, encode_columns
 from tallyfold.data.tensor import CountTensor, label_columns
 from tallyfold.errors import (
+    CountError,
     DataError,
     DroppedWarning,
     LabelError,
@@ -42,12 +43,12 @@ def tensor_from_frame(
     """Count the rows of a frame; see `CountTensor.from_frame`."""
     names = checked_axis_names(axes)
     units = checked_bins(bins, names)
-    table = read_frame(frame)
-    column = checked_value(value, names, table.columns)
-    check_columns([*names, *([column] if column else [])], table.columns)
+    if repeated not in ("sum", "error"):
+        raise ParameterError(f"`repeated` must be 'sum' or 'error'; got {repeated!r}.")
+    table, column = read_columns(frame, names, value)
     if len(table) == 0:
         raise DataError("the table has no rows; a tensor needs at least one event.")
-    counts = None if column is None else whole_counts(table[column].to_arrow(), name=repr(column))
+    counts = None if column is None else frame_counts(table, column)
     codes, built = encode_columns(names, lambda name: frame_column(table, name, units.get(name)))
     return tensor_from_rows(built, codes, counts, repeated)
 
@@ -59,8 +60,6 @@ def tensor_from_rows(
     repeated: str = "sum",
 ) -> CountTensor:
     """Merge coded rows into a tensor, leaving out zeros with a warning."""
-    if repeated not in ("sum", "error"):
-        raise ParameterError(f"`repeated` must be 'sum' or 'error'; got {repeated!r}.")
     cells = merge_cells(codes, counts, [len(axis) for axis in axes])
     if repeated == "error" and cells.repeats:
         raise LabelError(
@@ -90,20 +89,57 @@ def dropped_zeros(cells: int) -> Dropped:
 
 
 def read_frame(frame: Any) -> Any:
-    """Return the frame as an eager narwhals DataFrame."""
+    """Return the frame as a narwhals DataFrame or LazyFrame."""
     import narwhals as nw
 
     if isinstance(frame, CountTensor):
         raise ParameterError("expected a data frame; got a CountTensor, which is counted already.")
     try:
-        table = nw.from_native(frame, allow_series=False)
+        return nw.from_native(frame, allow_series=False)
+    except nw.exceptions.DuplicateError as error:
+        raise _repeated_names(error) from error
     except TypeError as error:
         raise ParameterError(
             f"expected a data frame (pandas, polars, pyarrow or another that narwhals reads); got "
             f"{type(frame).__name__}. For files use tallyfold.read_counts, for arrays "
             "CountTensor.from_array."
         ) from error
-    return table.collect(backend="pyarrow") if isinstance(table, nw.LazyFrame) else table
+
+
+def read_columns(
+    frame: Any, wanted: Sequence[str], value: str | EllipsisType | None = None
+) -> tuple[Any, str | None]:
+    """Return the wanted columns as an eager narwhals DataFrame, and the column of counts."""
+    import narwhals as nw
+
+    table = read_frame(frame)
+    lazy = isinstance(table, nw.LazyFrame)
+    try:
+        columns = table.collect_schema().names() if lazy else list(table.columns)
+        column = checked_value(value, wanted, columns)
+        needed = [*wanted, *([column] if column else [])]
+        check_columns(needed, columns)
+        table = table.select(needed)
+    except nw.exceptions.DuplicateError as error:
+        raise _repeated_names(error) from error
+    return (table.collect() if lazy else table), column
+
+
+def _repeated_names(error: Exception) -> LabelError:
+    said = " ".join(str(error).split())
+    return LabelError(f"the table's columns must have different names: {said} Rename them.")
+
+
+def frame_counts(table: Any, column: str) -> npt.NDArray[np.int64]:
+    """Take the column of counts out of a narwhals frame."""
+    try:
+        values = table[column].to_arrow()
+    except UNFIT as error:
+        raise CountError(
+            f"{column!r} must be numbers; Arrow says: {str(error).splitlines()[0]} Name the column "
+            "that holds the counts, or use value=None to count rows."
+        ) from error
+    return whole_counts(values, name=repr(column))
 
 
 def frame_column(table: Any, name: str, unit: str | None = None) -> Column:
@@ -111,15 +147,12 @@ def frame_column(table: Any, name: str, unit: str | None = None) -> Column:
     import narwhals as nw
 
     series = table[name]
-    keep_order = isinstance(series.dtype, nw.Enum)
     try:
         values = _encoded_in_parts(series) if series.dtype == nw.String else series.to_arrow()
-        return Column(name, values, unit, keep_order)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise LabelError(
-            f"labels of axis {name!r} must all be of one type (text, integers, dates, ...); "
-            f"Arrow says: {str(error).splitlines()[0]}. Turn them into text first, for example."
-        ) from error
+    except UNFIT as error:
+        raise mixed_labels(name, error) from error
+    ordered = pa.types.is_dictionary(values.type) and values.type.ordered
+    return Column(name, values, unit, keep_order=ordered or isinstance(series.dtype, nw.Enum))
 
 
 def _encoded_in_parts(series: Any) -> Any:
@@ -135,9 +168,13 @@ def _encoded_in_parts(series: Any) -> Any:
 
 def checked_axis_names(axes: Sequence[str]) -> list[str]:
     """Refuse fewer than two axes, repeated ones, and a single text instead of a list."""
-    if isinstance(axes, str):
-        raise ParameterError(f"`axes` must be a list of column names; got the text {axes!r}.")
-    names = list(axes)
+    names = list(axes) if isinstance(axes, Sequence) and not isinstance(axes, str) else []
+    listed = isinstance(axes, Sequence) and not isinstance(axes, str)
+    if not listed or not all(isinstance(name, str) for name in names):
+        raise ParameterError(
+            f"`axes` must be a list of column names, which are texts; got {axes!r}. Rename columns "
+            "that have other names."
+        )
     if len(names) < 2:
         raise ShapeError(
             f"a CountTensor has at least two axes; got {len(names)} ({listing(names)}). "

@@ -19,28 +19,26 @@ def filtered(
     keep = np.ones(tensor.nnz, bool)
     dropped = list(tensor.dropped)
     for name, most in _checked_limits(tensor, top, "top").items():
-        number = tensor.axis_number(name)
         busiest = _busiest(tensor.marginal(name), most)
-        gone = keep & ~busiest[tensor.indices[:, number]]
-        labels = {name: int((~busiest).sum())}
-        dropped.append(_record(f"beyond the top {most:,} of {name}", tensor, gone, labels))
-        keep &= ~gone
+        after = keep & busiest[tensor.indices[:, tensor.axis_number(name)]]
+        dropped += _records(f"beyond the top {most:,} of {name}", tensor, keep, after)
+        keep = after
     limits = _checked_limits(tensor, min_nonzeros, "min_nonzeros")
     if limits:
         core = _core(tensor, keep, limits)
-        labels = {name: _lost_labels(tensor, name, keep, core) for name in tensor.names}
         rule = ", ".join(f"{least:,} per {name}" for name, least in limits.items())
-        gone = keep & ~core
-        dropped.append(_record(f"fewer non-zeros than {rule}", tensor, gone, labels))
+        dropped += _records(f"fewer non-zeros than {rule}", tensor, keep, core)
         keep = core
     if not keep.any():
         raise DataError(
             f"the filters leave no cell: {'; '.join(map(str, dropped))}. Loosen min_nonzeros or "
             "top."
         )
+    empty = {name: int((tensor.marginal(name, "nonzeros") == 0).sum()) for name in tensor.names}
+    if any(empty.values()):
+        dropped.append(Dropped("without a cell", labels=empty))
     rest = compacted(tensor.with_cells(keep))
-    kept = [record for record in dropped if record.cells or any((record.labels or {}).values())]
-    return CountTensor.of_canonical(rest.axes, rest.indices, rest.counts, kept)
+    return CountTensor.of_canonical(rest.axes, rest.indices, rest.counts, dropped)
 
 
 def compacted(tensor: CountTensor) -> CountTensor:
@@ -81,24 +79,29 @@ def _busiest(totals: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.bool_]:
     return busiest
 
 
-def _lost_labels(
-    tensor: CountTensor, name: str, before: npt.NDArray[np.bool_], after: npt.NDArray[np.bool_]
-) -> int:
-    column = tensor.indices[:, tensor.axis_number(name)]
-    return len(np.unique(column[before])) - len(np.unique(column[after]))
-
-
-def _record(
-    reason: str, tensor: CountTensor, gone: npt.NDArray[np.bool_], labels: dict[str, int]
-) -> Dropped:
-    return Dropped(
-        reason, cells=int(gone.sum()), total=int(tensor.counts[gone].sum()), labels=labels
-    )
+def _records(
+    reason: str,
+    tensor: CountTensor,
+    before: npt.NDArray[np.bool_],
+    after: npt.NDArray[np.bool_],
+) -> list[Dropped]:
+    """Record the cells that one rule took away, and the labels that went with them."""
+    gone = before & ~after
+    if not gone.any():
+        return []
+    labels = {}
+    for number, name in enumerate(tensor.names):
+        column = tensor.indices[:, number]
+        labels[name] = len(np.unique(column[before])) - len(np.unique(column[after]))
+    total = int(tensor.counts[gone].sum())
+    return [Dropped(reason, cells=int(gone.sum()), total=total, labels=labels)]
 
 
 def _checked_limits(
     tensor: CountTensor, limits: Mapping[str, int], parameter: str
 ) -> dict[str, int]:
+    if not isinstance(limits, Mapping):
+        raise ParameterError(f"`{parameter}` must be like {{'user': 5}}; got {limits!r}.")
     for name, limit in limits.items():
         tensor.axis_number(name)
         if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1:

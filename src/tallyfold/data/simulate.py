@@ -219,7 +219,13 @@ def _positive(name: str, value: float) -> float:
 
 def _checked_names(axes: Sequence[str] | None, sizes: Sequence[int]) -> list[str]:
     names = [f"axis_{m}" for m in range(len(sizes))] if axes is None else list(axes)
-    if isinstance(axes, str) or len(names) != len(sizes) or len(set(names)) != len(names):
+    texts = all(isinstance(name, str) for name in names)
+    if (
+        not texts
+        or isinstance(axes, str)
+        or len({*names}) != len(sizes)
+        or len(names) != len(sizes)
+    ):
         raise ParameterError(
             f"`axes` must be {len(sizes)} different names, one per axis of `shape`; got {axes!r}."
         )

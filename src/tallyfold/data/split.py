@@ -135,7 +135,7 @@ def split_time(tensor: CountTensor, axis: str, *, after: Any) -> Split:
     """
     labels = tensor.axis(axis).labels
     try:
-        later = pc.greater(labels, pa.scalar(after, labels.type))
+        later = pc.greater(labels, _comparable(after, labels.type))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
         raise LabelError(
             f"`after` must be comparable with the labels of axis {axis!r}, which are "
@@ -151,6 +151,17 @@ def split_time(tensor: CountTensor, axis: str, *, after: Any) -> Split:
                 f"{listing([pc.max(labels).as_py()])}."
             )
     return parts
+
+
+def _comparable(after: Any, kind: pa.DataType) -> pa.Scalar:
+    """Return a moment in the type of the labels; a date is the beginning of its day."""
+    if after is None:
+        raise TypeError("None cannot be compared")
+    if pa.types.is_temporal(kind):
+        return pa.array(np.array([after]) if isinstance(after, np.generic) else [after])[0].cast(
+            kind
+        )
+    return pa.scalar(after, kind)
 
 
 def _in_two(tensor: CountTensor, is_test: npt.NDArray[np.bool_]) -> Split:

@@ -223,6 +223,11 @@ class CountTensor:
 
         if vectorizer is None:
             vectorizer = word_counter(min_df, max_words, stop_words)
+        elif (min_df, max_words, stop_words) != (1, None, None):
+            raise ParameterError(
+                "`min_df`, `max_words` and `stop_words` are for the built-in vectoriser; give them "
+                "to your own instead."
+            )
         tensor = tensor_from_documents(
             frame, text, axes, explode=explode, word_axis=word_axis, counter=vectorizer, bins=bins
         )
@@ -343,7 +348,7 @@ class CountTensor:
 
         return collapsed(self, axes)
 
-    def sel(self, **labels: Any) -> CountTensor:
+    def sel(self, /, **labels: Any) -> CountTensor:
         """Select by label, axis by axis.
 
         A list keeps the axis with those labels in that order; a ``slice`` keeps the labels from

@@ -16,7 +16,7 @@ from tallyfold.posterior.predictive import Calibration, matched_mixture
 from tallyfold.probability.counts import CountLikelihood
 
 MIN_CELLS = 100
-MOST_CELLS = 50_000
+MOST_CELLS = 20_000
 BOUNDS = [(-3.0, 3.0), (0.2, 3.0), (np.log(1e-3), np.log(1e6)), (0.0, 1.0)]
 """Of ln scale, exponent, ln r and spread."""
 
@@ -45,8 +45,13 @@ def calibrate(
         return -float(np.mean(cells.log_pmf(counts_N)))
 
     starts = [np.array([0.0, 1.0, np.log(r), s]) for r in (0.5, 5.0, 500.0) for s in (0.1, 0.9)]
-    options = {"maxiter": 60, "ftol": 1e-9}
-    found = minimize(loss, min(starts, key=loss), method="L-BFGS-B", bounds=BOUNDS, options=options)
+    found = minimize(
+        loss,
+        min(starts, key=loss),
+        method="L-BFGS-B",
+        bounds=BOUNDS,
+        options={"maxiter": 60, "ftol": 1e-9},
+    )
     plain = matched_mixture(mean_N, variance_N, likelihood, dispersion, Calibration())
     if found.fun < -float(np.mean(plain.log_pmf(counts_N))):
         return _calibration(found.x)

@@ -6,10 +6,20 @@ from typing import Any
 
 from tallyfold.models.bptf import BPTF
 from tallyfold.models.constant import Constant
+from tallyfold.models.gibbs_bptf import GibbsBPTF
 from tallyfold.models.main_effects import MainEffects
+from tallyfold.models.mlp_tf import MLPTF
+from tallyfold.models.ntf_ls import NTFLS
+from tallyfold.models.online_gibbs_bptf import OnlineGibbsBPTF
+from tallyfold.models.ptf_kl import PTFKL
 
 MODELS: dict[str, Any] = {
     "bptf": BPTF,
+    "bptf-gibbs": GibbsBPTF,
+    "online-gibbs": OnlineGibbsBPTF,
+    "ptf-kl": PTFKL,
+    "ntf-ls": NTFLS,
+    "mlp-tf": MLPTF,
     "main-effects": MainEffects,
     "constant": Constant,
 }

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing
-from tallyfold.data.formats.sql import literal, quoted
+from tallyfold.data.formats.hive import hive_columns, hive_option
+from tallyfold.data.formats.sql import file_list, literal, quoted
 from tallyfold.data.formats.table import Source
 from tallyfold.data.formats.writing import (
     Targets,
-    axes_to_bytes,
+    compression_of,
     label_tables,
     read_axes_file,
+    write_axes_file,
 )
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import FormatError
+from tallyfold.errors import FormatError, LabelError
 
 
 class Delimited:
@@ -26,21 +29,39 @@ class Delimited:
 
     is_text = True
     has_axes_file = True
-    first_row = 2  # after the header
-    row_word = "line"
 
     def __init__(self, delimiter: str) -> None:
         self.delimiter = delimiter
 
-    def source(self, connection: Any, files: list[str]) -> Source:
+    def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> Source:
         """Describe the files to DuckDB, those with the same header together."""
         headers: dict[tuple[str, ...], list[str]] = {}
         for file in files:
             headers.setdefault(self._header(file), []).append(file)
         shared = [name for name in next(iter(headers)) if all(name in h for h in headers)]
-        wanted = ", ".join(quoted(name) for name in shared)
-        parts = [f"SELECT {wanted} FROM {self._scan(h, group)}" for h, group in headers.items()]
-        return Source(f"({' UNION ALL '.join(parts)})", dict.fromkeys(shared, "VARCHAR"))
+        self._check_delimiter(shared, wanted)
+        keys = hive_columns(files, wanted, shared)
+        parts = []
+        for header, group in headers.items():
+            names = [f"c{header.index(name)} AS k{number}" for number, name in enumerate(shared)]
+            names += [quoted(key) for key in keys]
+            parts.append(f"SELECT {', '.join(names)} FROM {self._scan(header, group, keys)}")
+        columns = {name: f"k{number}" for number, name in enumerate(shared)}
+        columns |= {key: quoted(key) for key in keys}
+        return Source(f"({' UNION ALL '.join(parts)})", dict.fromkeys(columns, "VARCHAR"), columns)
+
+    def places(self, file: str, rows: list[int]) -> list[str]:
+        """Name the lines on which rows begin: a quoted label may run over several."""
+        lines: dict[int, int] = {}
+        with self._text(file) as text:
+            reader = csv.reader(text, delimiter=self.delimiter)
+            before, number = 0, -1
+            for cells in reader:
+                number += bool(cells)  # empty lines are no rows
+                if cells and number in rows:
+                    lines[number] = before + 1
+                before = reader.line_num
+        return [f"line {lines[row]}" if row in lines else f"row {row}" for row in rows]
 
     def axes_of(self, file: str) -> list[Axis] | None:
         """Read the axes beside the file, if they are there."""
@@ -54,22 +75,31 @@ class Delimited:
         tables = label_tables(tensor, value, as_text=True)
         first = next(tables)
         with (
-            pa.output_stream(str(targets.file), compression="detect") as stream,
+            pa.output_stream(
+                str(targets.file), compression=compression_of(targets.file.name)
+            ) as stream,
             pyarrow.csv.CSVWriter(stream, first.schema, write_options=options) as writer,
         ):
             writer.write_table(first)
             for table in tables:
                 writer.write_table(table)
-        if targets.axes is not None:
-            targets.axes.write_bytes(axes_to_bytes(tensor.axes))
+        write_axes_file(tensor.axes, targets)
+
+    def _text(self, file: str) -> io.TextIOWrapper:
+        stream = pa.input_stream(file, compression=compression_of(file))
+        return io.TextIOWrapper(stream, encoding="utf-8-sig", errors="strict", newline="")
 
     def _header(self, file: str) -> tuple[str, ...]:
         try:
-            with pa.input_stream(file, compression="detect") as stream:
-                text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+            with self._text(file) as text:
                 names = next(csv.reader(text, delimiter=self.delimiter), [])
-                text.detach()
-        except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+        except UnicodeDecodeError as error:
+            raise FormatError(
+                f"{file!r} is not written in UTF-8: {error}. Save it as UTF-8."
+            ) from error
+        except (FileNotFoundError, PermissionError, IsADirectoryError):
+            raise
+        except (OSError, csv.Error, EOFError) as error:
             raise FormatError(f"the first line of {file!r} could not be read: {error}") from error
         if not names:
             raise FormatError(f"{file!r} is empty; its first line must name the columns.")
@@ -81,11 +111,21 @@ class Delimited:
             )
         return tuple(names)
 
-    def _scan(self, header: tuple[str, ...], files: list[str]) -> str:
-        paths = ", ".join(literal(file) for file in files)
-        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
+    def _check_delimiter(self, columns: list[str], wanted: Sequence[str]) -> None:
+        """Help with a file whose only column is made of several."""
+        other = [sign for sign in ";\t|," if sign != self.delimiter and sign in columns[0]]
+        if len(columns) == 1 and other and not set(wanted) <= set(columns):
+            raise LabelError(
+                f"the table has no column {listing(list(wanted))}; it has {columns[0]!r}. If "
+                f"{other[0]!r} separates its columns, say delimiter={other[0]!r}."
+            )
+
+    def _scan(self, header: tuple[str, ...], files: list[str], keys: Sequence[str]) -> str:
+        columns = ", ".join(f"'c{number}': 'VARCHAR'" for number in range(len(header)))
         return (
-            f"read_csv([{paths}], auto_detect = false, header = true, columns = {{{columns}}}, "
-            f"delim = {literal(self.delimiter)}, quote = '\"', escape = '\"', nullstr = '', "
-            "allow_quoted_nulls = false, strict_mode = true, null_padding = false)"
+            f"read_csv({file_list(files)}, auto_detect = false, header = true, "
+            f"columns = {{{columns}}}, delim = {literal(self.delimiter)}, quote = '\"', "
+            "escape = '\"', nullstr = '', allow_quoted_nulls = false, strict_mode = true, "
+            f"null_padding = false, compression = '{compression_of(files[0]) or 'none'}', "
+            f"{hive_option(keys)})"
         )

@@ -17,7 +17,7 @@ from tallyfold.data.formats.npz import Npz
 from tallyfold.data.formats.parquet import Parquet
 from tallyfold.data.formats.table import TableFormat, read_own_table, read_table
 from tallyfold.data.formats.tns import Tns
-from tallyfold.data.formats.writing import written_whole
+from tallyfold.data.formats.writing import COMPRESSIONS, written_whole
 from tallyfold.data.tensor import BinUnit, CountTensor, Repeated
 from tallyfold.errors import FormatError, ParameterError
 
@@ -31,9 +31,6 @@ FORMATS: dict[str, TableFormat | Npz | Tns] = {
     ".npz": Npz(),
 }
 """File endings and the formats that read and write them."""
-
-COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
-"""Second endings of text files, and what they mean."""
 
 PathLike = str | os.PathLike[str]
 
@@ -86,16 +83,19 @@ def read_counts(
     >>> read_counts(file, axes=["who", "what"])
     CountTensor(who 2 x what 2; 2 non-zeros, density 50 %, total 3; counts 1: 50 %, 2: 50 %)
     """
+    if repeated not in ("sum", "error"):
+        raise ParameterError(f"`repeated` must be 'sum' or 'error'; got {repeated!r}.")
     files, ending = resolved_files(path)
     form = FORMATS[ending]
     if isinstance(form, Npz | Tns):
-        _check_whole_file(files, ending, bins)
-        tensor = form.read(files[0], axes)
+        given = {"bins": bins, "delimiter": delimiter, "memory_limit": memory_limit}
+        _check_whole_file(files, ending, given | {"value": None if value is ... else value})
+        tensor = form.read(files[0], axes, repeated)
     else:
         if delimiter is not None:
             form = _with_delimiter(form, delimiter)
         if axes is None:
-            _check_whole_file(files, ending, bins)
+            _check_whole_file(files, ending, {"bins": bins})
             tensor = read_own_table(form, files[0], memory_limit)
         else:
             names = checked_axis_names(axes)
@@ -124,8 +124,12 @@ def write_counts(tensor: CountTensor, path: PathLike, *, value: str = "count") -
     """
     file = Path(path)
     form = FORMATS[ending_of(file)]
-    if value in tensor.names:
-        raise ParameterError(f"`value` must differ from the axes; got {value!r}.")
+    lowered = [name.lower() for name in (*tensor.names, value)]
+    if len(set(lowered)) < len(lowered) and not isinstance(form, Npz | Tns):
+        raise ParameterError(
+            "`value` must differ from the axes, and they from each other, not only in case; got "
+            f"{listing([*tensor.names, value], 20)}."
+        )
     if not file.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(file.parent)!r} to write to.")
     with written_whole(file, form.has_axes_file) as targets:
@@ -134,10 +138,18 @@ def write_counts(tensor: CountTensor, path: PathLike, *, value: str = "count") -
 
 def resolved_files(path: PathLike | Sequence[PathLike]) -> tuple[list[str], str]:
     """Return the files that a path, folder, pattern or list of these means, and their ending."""
-    asked = [path] if isinstance(path, str | os.PathLike) else list(path)
-    files = [file for one in asked for file in _files_of(os.fspath(one))]
+    asked = list(path) if isinstance(path, Sequence) and not isinstance(path, str) else [path]
+    if not all(isinstance(one, str | os.PathLike) for one in asked):
+        raise ParameterError(f"`path` must be a path or a list of paths; got {path!r}.")
+    files = [file for one in asked for file in _files_of(os.path.expanduser(os.fspath(one)))]
     if not files:
         raise ParameterError("`path` must name at least one file; got an empty list.")
+    distinct = {os.path.realpath(file) for file in files}
+    if len(distinct) < len(files):
+        raise ParameterError(
+            f"`path` must name each file once; {len(files):,} are named, {len(distinct):,} are "
+            "different."
+        )
     endings = {ending_of(Path(file)) for file in files}
     if len(endings) > 1:
         raise FormatError(
@@ -166,7 +178,7 @@ def ending_of(file: Path) -> str:
 
 def _files_of(path: str) -> list[str]:
     if os.path.isdir(path):
-        files = sorted(str(file) for file in Path(path).rglob("*") if _is_known(file))
+        files = sorted(str(file) for file in Path(path).rglob("*") if _is_known(file, path))
         if not files:
             raise FileNotFoundError(f"folder {path!r} holds no file of a kind that can be read.")
         return files
@@ -178,25 +190,32 @@ def _files_of(path: str) -> list[str]:
         raise FileNotFoundError(
             f"no file matches {path!r}." if pattern else f"there is no file {path!r}."
         )
-    return files
+    return [inner for file in files for inner in _files_of(file)]
 
 
-def _is_known(file: Path) -> bool:
+def _is_known(file: Path, folder: str) -> bool:
+    if any(part.startswith(".") for part in file.relative_to(folder).parts):
+        return False  # hidden: copies kept by editors and notebooks
     stem = Path(file.stem) if file.suffix.lower() in COMPRESSIONS else file
     return file.is_file() and stem.suffix.lower() in FORMATS
 
 
-def _check_whole_file(files: list[str], ending: str, bins: Mapping[str, BinUnit] | None) -> None:
+def _check_whole_file(files: list[str], ending: str, given: Mapping[str, object]) -> None:
+    """Refuse what has no meaning where a file is read as a whole."""
     if len(files) > 1:
         raise ParameterError(
             f"without `axes`, or as {ending}, one file is read at a time; got {len(files):,}."
         )
-    if bins:
-        raise ParameterError("`bins` needs `axes`: the columns of a table to be binned.")
+    senseless = [name for name, value in given.items() if value]
+    if senseless:
+        raise ParameterError(
+            f"`{senseless[0]}` is for tables whose `axes` are named; {files[0]!r} is read as a "
+            "whole. Leave it out."
+        )
 
 
 def _with_delimiter(form: TableFormat, delimiter: str) -> TableFormat:
-    if not isinstance(form, Delimited) or len(delimiter) != 1:
+    if not isinstance(form, Delimited) or not isinstance(delimiter, str) or len(delimiter) != 1:
         raise ParameterError(
             f"`delimiter` must be one character, for CSV and TSV files; got {delimiter!r}."
         )

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis
-from tallyfold.data.formats.sql import literal
+from tallyfold.data.formats.hive import hive_columns, hive_option
+from tallyfold.data.formats.sql import file_list, literal, quoted
 from tallyfold.data.formats.table import Source
 from tallyfold.data.formats.writing import (
     Targets,
-    axes_to_bytes,
+    compression_of,
     label_tables,
     read_axes_file,
+    write_axes_file,
 )
 from tallyfold.data.tensor import CountTensor
 
@@ -25,17 +29,42 @@ class JsonLines:
 
     is_text = True
     has_axes_file = True
-    first_row = 1
-    row_word = "line"
 
-    def source(self, connection: Any, files: list[str]) -> Source:
-        """Describe the files to DuckDB; every value is read as text."""
-        paths = "[" + ", ".join(literal(file) for file in files) + "]"
-        guess = f"read_json({paths}, format = 'newline_delimited', union_by_name = true)"
-        described = connection.execute(f"DESCRIBE SELECT * FROM {guess}").fetchall()
-        columns = ", ".join(f"{literal(row[0])}: 'VARCHAR'" for row in described)
-        sql = f"read_json({paths}, format = 'newline_delimited', columns = {{{columns}}})"
-        return Source(sql, {row[0]: "VARCHAR" for row in described})
+    def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> Source:
+        """Describe the files to DuckDB; every value is read as text.
+
+        DuckDB lists the keys it meets first. A wanted key that is not among them is looked for.
+        """
+        packed = f"compression = '{compression_of(files[0]) or 'none'}'"
+        lines = f"{file_list(files)}, format = 'newline_delimited', {packed}"
+        guess = "maximum_depth = 1, map_inference_threshold = -1, hive_partitioning = false"
+        query = f"DESCRIBE SELECT * FROM read_json({lines}, union_by_name = true, {guess})"
+        known = [row[0] for row in connection.execute(query).fetchall()]
+        if known == ["json"] and not self._has(connection, lines, "json"):
+            known = list(dict.fromkeys([*wanted, "count"]))  # DuckDB's word for a file without rows
+        keys = hive_columns(files, wanted, known)
+        for name in wanted:
+            if name not in [*known, *keys] and self._has(connection, lines, name):
+                known.append(name)
+        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in known)
+        sql = f"read_json({lines}, columns = {{{columns}}}, {hive_option(keys)})"
+        names = [*known, *keys]
+        return Source(sql, dict.fromkeys(names, "VARCHAR"), {name: quoted(name) for name in names})
+
+    def places(self, file: str, rows: list[int]) -> list[str]:
+        """Name the lines of rows; empty lines are no rows."""
+        lines, number = {}, 0
+        with pa.input_stream(file, compression=compression_of(file)) as stream:
+            for line, text in enumerate(io.BufferedReader(stream), start=1):
+                number += bool(text.strip())
+                if text.strip() and number in rows:
+                    lines[number] = line
+        return [f"line {lines[row]}" if row in lines else f"row {row}" for row in rows]
+
+    def _has(self, connection: Any, lines: str, name: str) -> bool:
+        columns = f"columns = {{{literal(name)}: 'VARCHAR'}}, hive_partitioning = false"
+        query = f"SELECT 1 FROM read_json({lines}, {columns}) WHERE {quoted(name)} IS NOT NULL"
+        return bool(connection.execute(f"{query} LIMIT 1").fetchall())
 
     def axes_of(self, file: str) -> list[Axis] | None:
         """Read the axes beside the file, if they are there."""
@@ -43,11 +72,12 @@ class JsonLines:
 
     def write(self, tensor: CountTensor, targets: Targets, value: str) -> None:
         """Write one object a line; integer labels as numbers, all others as text."""
-        with pa.output_stream(str(targets.file), compression="detect") as stream:
+        with pa.output_stream(
+            str(targets.file), compression=compression_of(targets.file.name)
+        ) as stream:
             for table in label_tables(_in_json(tensor), value, as_text=True):
                 stream.write(_lines(table, tensor.names, value))
-        if targets.axes is not None:
-            targets.axes.write_bytes(axes_to_bytes(tensor.axes))
+        write_axes_file(tensor.axes, targets)
 
 
 def _in_json(tensor: CountTensor) -> CountTensor:

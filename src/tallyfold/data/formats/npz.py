@@ -23,8 +23,8 @@ class Npz:
 
     has_axes_file = False
 
-    def read(self, file: str, axes: Sequence[str] | None) -> CountTensor:
-        """Read a tensor back."""
+    def read(self, file: str, axes: Sequence[str] | None, repeated: str = "sum") -> CountTensor:
+        """Read a tensor back; its cells are distinct, so ``repeated`` is not used."""
         if axes is not None:
             raise ParameterError("an .npz file holds its axes: leave `axes` out.")
         try:
@@ -38,12 +38,12 @@ class Npz:
                 self._check_version(file, archive["tallyfold"])
                 recorded = axes_from_bytes(archive["axes"].tobytes(), file)
                 return CountTensor(recorded, archive["indices"], archive["counts"])
+        except (FileNotFoundError, PermissionError, IsADirectoryError):
+            raise
         except (
-            OSError, ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile,
-            zlib.error, DataError,
+            OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, MemoryError,
+            NotImplementedError, zipfile.BadZipFile, zlib.error, DataError,
         ) as error:  # fmt: skip
-            if isinstance(error, FileNotFoundError):
-                raise
             raise FormatError(f"{file!r} is damaged or no .npz file: {error}") from error
 
     def write(self, tensor: CountTensor, targets: Targets, value: str) -> None:

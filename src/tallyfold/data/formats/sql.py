@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from tallyfold.errors import FormatError
+from tallyfold.errors import FormatError, ParameterError
 
 
 @contextlib.contextmanager
 def connected(memory_limit: str | None = None) -> Iterator[Any]:
-    """Open a private DuckDB that spills to a folder of its own and fetches no extensions."""
+    """Open a private DuckDB that spills to a folder of its own and fetches no extensions.
+
+    Times without a zone are those of UTC, whatever the machine's zone.
+    """
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="tallyfold-") as folder:
-        config: dict[str, Any] = {"temp_directory": folder, "autoinstall_known_extensions": "false"}
-        if memory_limit is not None:
-            config["memory_limit"] = memory_limit
+        config: dict[str, Any] = {
+            "temp_directory": folder,
+            "autoinstall_known_extensions": "false",
+        }
         connection = duckdb.connect(config=config)
         try:
+            connection.execute("SET TimeZone = 'UTC'")
+            if memory_limit is not None:
+                _limit_memory(connection, memory_limit)
             yield connection
         finally:
             connection.close()
+
+
+def _limit_memory(connection: Any, limit: str) -> None:
+    import duckdb
+
+    try:
+        connection.execute(f"SET memory_limit = {literal(str(limit))}")
+    except duckdb.Error as error:
+        raise ParameterError(
+            f"`memory_limit` must be an amount such as '2GB' or '500MB'; got {limit!r}."
+        ) from error
 
 
 @contextlib.contextmanager
@@ -34,9 +53,20 @@ def duckdb_errors(shown: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        said = " ".join(line for line in lines[:3] if not line.startswith(("LINE 1", "^")))
-        raise FormatError(f"{shown!r} could not be read: {said}") from error
+        lines = [line.strip() for line in str(error).partition("Possible fixes")[0].splitlines()]
+        said = " ".join(line for line in lines if line and not line.startswith(("LINE 1", "^")))
+        raise FormatError(f"{shown!r} could not be read: {said[:400]}{_remedy(said)}") from error
+
+
+def _remedy(said: str) -> str:
+    lowered = said.lower()
+    if "utf-8" in lowered or "unicode" in lowered:
+        return " Save the file as UTF-8."
+    if "state machine" in lowered:
+        return " A quote may be open, or lines may end in different ways: write the file anew."
+    if "permission denied" in lowered:
+        return " Ask for the right to read it."
+    return ""
 
 
 def one_row(connection: Any, query: str) -> tuple[Any, ...]:
@@ -48,6 +78,11 @@ def one_row(connection: Any, query: str) -> tuple[Any, ...]:
 def quoted(name: str) -> str:
     """Quote a column's name for SQL."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def file_list(files: list[str]) -> str:
+    """Write files as a list for DuckDB, which would otherwise take ``*?[`` for patterns."""
+    return "[" + ", ".join(literal(glob.escape(file)) for file in files) + "]"
 
 
 def literal(text: str) -> str:

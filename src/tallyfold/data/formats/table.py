@@ -14,21 +14,33 @@ import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis, check_size, listing, plain_labels
 from tallyfold.data.bins import time_labels
+from tallyfold.data.counts import MAX_COUNT
 from tallyfold.data.encode import sorted_order
 from tallyfold.data.events import check_columns, checked_value, tensor_from_rows
-from tallyfold.data.formats.faults import Fault, find_fault, is_number, row_faults
-from tallyfold.data.formats.sql import connected, duckdb_errors, literal, one_row, quoted
+from tallyfold.data.formats.faults import Fault, find_fault, number_of, row_faults, time_of
+from tallyfold.data.formats.sql import connected, duckdb_errors, literal, one_row
 from tallyfold.data.formats.writing import Targets
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import DataError, FormatError, LabelError
+from tallyfold.errors import CountError, DataError, FormatError, LabelError
 
 Codes = npt.NDArray[np.int32]
 
 
 class Source(NamedTuple):
-    """A table in DuckDB's words: an expression to select from, and its columns with types."""
+    """A table in DuckDB's words.
+
+    Attributes
+    ----------
+    sql
+        What to select from.
+    types
+        The type of each column, by its name in the file.
+    columns
+        What each column is called in `sql`; DuckDB takes ``User`` and ``user`` for the same.
+    """
 
     sql: str
+    types: dict[str, str]
     columns: dict[str, str]
 
 
@@ -37,11 +49,12 @@ class TableFormat(Protocol):
 
     is_text: bool
     has_axes_file: bool
-    first_row: int  # the line, or row, of a file's first row of data, for error messages
-    row_word: str
 
-    def source(self, connection: Any, files: list[str]) -> Source:
-        """Describe files of this kind to DuckDB."""
+    def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> Source:
+        """Describe files of this kind, and their wanted columns, to DuckDB."""
+
+    def places(self, file: str, rows: list[int]) -> list[str]:
+        """Say where in a file its so-and-so-many-th rows are, counted from 1."""
 
     def axes_of(self, file: str) -> list[Axis] | None:
         """Read the axes that `write_counts` recorded with a file, if it did."""
@@ -52,15 +65,15 @@ class TableFormat(Protocol):
 
 def read_own_table(form: TableFormat, file: str, memory_limit: str | None) -> CountTensor:
     """Read back a file that `write_counts` made, onto the axes recorded with it."""
+    known = form.axes_of(file)
+    names = [axis.name for axis in known or []]
     with duckdb_errors(file), connected(memory_limit) as connection:
-        columns = list(form.source(connection, [file]).columns)
-        known = form.axes_of(file)
+        columns = list(form.source(connection, [file], names).types)
     if known is None:
         raise LabelError(
             f"{file!r} has no axes recorded with it, so say which of its columns are the axes: "
             f"axes=[...]. It has the columns {listing(columns, 20)}."
         )
-    names = [axis.name for axis in known]
     check_columns(names, columns)
     values = [column for column in columns if column not in names]
     if len(values) != 1:
@@ -84,33 +97,47 @@ def read_table(
     """Group the rows of files by their labels; see `tallyfold.read_counts`."""
     shown = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} more"
     with duckdb_errors(shown), connected(memory_limit) as connection:
-        source = form.source(connection, files)
-        column = checked_value(value, names, list(source.columns))
-        check_columns([*names, *([column] if column else [])], list(source.columns))
-        faults = row_faults(source.columns, names, column, units, form.is_text)
+        asked = [*names, *([value] if isinstance(value, str) else [])]
+        source = form.source(connection, files, asked)
+        column = checked_value(value, names, list(source.types))
+        check_columns(asked, list(source.types))
+        faults = row_faults(source, names, column, units, form.is_text)
         _group(connection, source, names, column, units, faults)
-        if one_row(connection, "SELECT count(*) FROM cells")[0] == 0:
+        n_cells, most, faulty = one_row(
+            connection, "SELECT count(*), max(times), bool_or(faulty) FROM cells"
+        )
+        if n_cells == 0 and known is not None:
+            return CountTensor(known, np.empty((0, len(names)), np.int32), np.empty(0, np.int64))
+        if n_cells == 0:
             raise DataError(f"{shown} has no rows; a tensor needs at least one event.")
-        if one_row(connection, "SELECT bool_or(faulty) FROM cells")[0]:
-            raise find_fault(connection, form, files, faults)
+        if faulty:
+            raise find_fault(connection, form, files, names, column, units)
+        if repeated == "error" and most > 1:
+            raise _repeated(connection, shown, len(names))
         axes, places = [], []
         for number, name in enumerate(names):
             labels = _distinct_labels(connection, number, name)
             if name in units:
-                labels = time_labels(labels, units[name])
+                labels = time_labels(labels, units[name], name)
             elif form.is_text and known is None:
                 labels = natural_labels(labels)
             axis, place = _axis_of(name, labels, known[number] if known else None)
             axes.append(axis)
             places.append(place)
-        codes, counts, most = _fetch_cells(connection, len(names))
+        codes, counts = _fetch_cells(connection, len(names))
     columns = [place[code] for place, code in zip(places, codes, strict=True)]
-    if repeated == "error" and most > 1:
-        raise LabelError(
-            f"each cell must be given once (repeated='error'); {shown} gives some cell {most:,} "
-            "times. Use repeated='sum' to add up."
-        )
     return tensor_from_rows(axes, columns, counts)
+
+
+def _repeated(connection: Any, shown: str, n_axes: int) -> LabelError:
+    columns = ", ".join(f"CAST(x{m} AS VARCHAR)" for m in range(n_axes))
+    query = f"SELECT times, {columns} FROM cells WHERE times > 1 ORDER BY ALL LIMIT 5"
+    rows = connection.execute(query).fetchall()
+    cells = ", ".join(f"({', '.join(labels)}) {times:,} times" for times, *labels in rows)
+    return LabelError(
+        f"each cell must be given once (repeated='error'); {shown} gives {cells}. Use "
+        "repeated='sum' to add up."
+    )
 
 
 def _group(
@@ -124,21 +151,18 @@ def _group(
     """Make the table ``cells`` (x0, x1, ..., n, times, faulty): one row per distinct cell."""
     labels = []
     for number, name in enumerate(names):
-        column = quoted(name)
+        label = source.columns[name]
         if name in units:
-            time = f"TRY_CAST({column} AS TIMESTAMP)"
-            if "WITH TIME ZONE" in source.columns[name]:
-                time = f"({column} AT TIME ZONE 'UTC')"
-            column = f"date_trunc({literal(units[name])}, {time})"
-        labels.append(f"{column} AS x{number}")
+            label = f"date_trunc({literal(units[name])}, {time_of(source, name)})"
+        labels.append(f"{label} AS x{number}")
     faulty = " OR ".join(f"({fault.condition})" for fault in faults) or "false"
-    count = "1" if value is None else f"CAST({is_number(quoted(value))} AS BIGINT)"
+    count = "1" if value is None else f"TRY_CAST({number_of(source, value)} AS BIGINT)"
     groups = ", ".join(f"x{number}" for number in range(len(names)))
+    # One select names things, the next uses the names: a column of the file never gets in between.
     connection.execute(
-        f"CREATE TEMP TABLE cells AS SELECT {groups}, sum(one) AS n, count(*) AS times, "
-        f"bool_or(fault) AS faulty FROM (SELECT {', '.join(labels)}, coalesce({faulty}, true) AS "
-        f"fault, CASE WHEN fault THEN 0 ELSE {count} END AS one FROM {source.sql}) "
-        f"GROUP BY {groups}"
+        f"CREATE TEMP TABLE cells AS SELECT {groups}, sum(CASE WHEN fault THEN 0 ELSE one END) AS "
+        f"n, count(*) AS times, bool_or(fault) AS faulty FROM (SELECT {', '.join(labels)}, "
+        f"coalesce({faulty}, true) AS fault, {count} AS one FROM {source.sql}) GROUP BY {groups}"
     )
 
 
@@ -190,13 +214,13 @@ def _all_match(texts: pa.Array, pattern: str) -> bool:
     return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
 
 
-def _fetch_cells(connection: Any, n_axes: int) -> tuple[list[Codes], npt.NDArray[np.int64], int]:
+def _fetch_cells(connection: Any, n_axes: int) -> tuple[list[Codes], npt.NDArray[np.int64]]:
     """Fetch each cell's codes and count, batch by batch; labels stay behind in DuckDB."""
-    n_cells, most, largest = one_row(connection, "SELECT count(*), max(times), max(n) FROM cells")
-    if largest > 2**53:
-        raise DataError(
-            "some cells have rows whose counts add up past 2**53, which is not exact in floating "
-            "point. Use a coarser unit."
+    n_cells, largest = one_row(connection, "SELECT count(*), max(n) FROM cells")
+    if largest > MAX_COUNT:
+        raise CountError(
+            "some cells have rows whose counts add up past 2**53 - 1, which is not exact in "
+            "floating point. Use a coarser unit."
         )
     joins = " ".join(f"JOIN labels_{m} ON cells.x{m} = labels_{m}.label" for m in range(n_axes))
     wanted = ", ".join(f"CAST(labels_{m}.code AS INTEGER)" for m in range(n_axes))
@@ -210,4 +234,4 @@ def _fetch_cells(connection: Any, n_axes: int) -> tuple[list[Codes], npt.NDArray
             codes[m][start:stop] = batch.column(m).to_numpy()
         counts[start:stop] = batch.column(n_axes).to_numpy()
         start = stop
-    return codes, counts, int(most)
+    return codes, counts

@@ -11,9 +11,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tallyfold.data.axis import MAX_LABELS, Axis
-from tallyfold.data.counts import whole_counts
+from tallyfold.data.counts import MAX_COUNT
 from tallyfold.data.events import tensor_from_rows
-from tallyfold.data.formats.writing import Targets, axes_file, axes_to_bytes, read_axes_file
+from tallyfold.data.formats.writing import (
+    Targets,
+    axes_file,
+    compression_of,
+    read_axes_file,
+    write_axes_file,
+)
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import CountError, DataError, FormatError, ShapeError
 
@@ -25,48 +31,48 @@ class Tns:
 
     has_axes_file = True
 
-    def read(self, file: str, axes: Sequence[str] | None) -> CountTensor:
-        """Read positions and counts; labels from the axes beside the file, or 1, 2, 3, ..."""
+    def read(self, file: str, axes: Sequence[str] | None, repeated: str = "sum") -> CountTensor:
+        """Read positions and counts; labels from the axes beside the file, or its own numbers."""
         numbers = _numbers(file)
         n_axes = numbers.shape[1] - 1
-        positions = _positions(file, numbers[:, :n_axes])
-        try:
-            counts = whole_counts(numbers[:, n_axes], name=f"the counts in {file!r}")
-        except CountError as error:
-            raise CountError(f"{error} (Rows are numbered from 0, comments left out.)") from None
-        built = self._axes(file, axes, positions)
-        return tensor_from_rows(built, [positions[:, m] for m in range(n_axes)], counts)
+        _check_numbers(file, numbers)
+        positions = numbers[:, :n_axes].astype(np.int64)
+        counts = numbers[:, n_axes].astype(np.int64)
+        built, codes = self._axes(file, axes, positions)
+        return tensor_from_rows(built, codes, counts, repeated)
 
     def write(self, tensor: CountTensor, targets: Targets, value: str) -> None:
         """Write a line per cell; there are no column names, so ``value`` is not used."""
-        with pa.output_stream(str(targets.file), compression="detect") as stream:
+        with pa.output_stream(
+            str(targets.file), compression=compression_of(targets.file.name)
+        ) as stream:
             for start in range(0, tensor.nnz, 1_000_000):
                 stop = start + 1_000_000
                 rows = np.column_stack([tensor.indices[start:stop] + 1, tensor.counts[start:stop]])
                 lines = "\n".join(" ".join(map(str, row)) for row in rows.tolist())
                 stream.write((lines + "\n").encode())
-        if targets.axes is not None:
-            targets.axes.write_bytes(axes_to_bytes(tensor.axes))
+        write_axes_file(tensor.axes, targets)
 
     def _axes(
         self, file: str, names: Sequence[str] | None, positions: npt.NDArray[np.int64]
-    ) -> list[Axis]:
+    ) -> tuple[list[Axis], list[npt.NDArray[np.int64]]]:
+        """Return the axes, and for each the place of every row on it."""
         recorded = read_axes_file(file)
-        sizes = positions.max(axis=0) + 1
+        n_axes = positions.shape[1]
+        named = list(names or [f"axis_{number}" for number in range(n_axes)])
         if recorded is None:
-            named = names or [f"axis_{number}" for number in range(len(sizes))]
-            _check_number(file, len(named), len(sizes))
-            return [Axis.numbered(n, int(s), start=1) for n, s in zip(named, sizes, strict=True)]
-        _check_number(str(axes_file(Path(file))), len(recorded), len(sizes))
+            _check_number(file, len(named), n_axes)
+            found = [np.unique(column, return_inverse=True) for column in positions.T]
+            axes = [Axis(name, labels) for name, (labels, _) in zip(named, found, strict=True)]
+            return axes, [places for _, places in found]
+        _check_number(str(axes_file(Path(file))), len(recorded), n_axes)
+        sizes = positions.max(axis=0, initial=0)
         if any(size > len(axis) for size, axis in zip(sizes, recorded, strict=True)):
-            raise FormatError(
-                f"{file!r} has positions beyond the axes recorded beside it. If the file was "
-                f"changed, delete {str(axes_file(Path(file)))!r}."
-            )
-        if names is None:
-            return recorded
-        _check_number(file, len(names), len(recorded))
-        return [axis.renamed(name) for axis, name in zip(recorded, names, strict=True)]
+            raise FormatError(f"{file!r} has positions beyond the axes recorded beside it.")
+        if names is not None:
+            _check_number(file, len(named), n_axes)
+            recorded = [axis.renamed(name) for axis, name in zip(recorded, named, strict=True)]
+        return recorded, list((positions - 1).T)
 
 
 def _check_number(what: str, got: int, wanted: int) -> None:
@@ -74,16 +80,52 @@ def _check_number(what: str, got: int, wanted: int) -> None:
         raise ShapeError(f"{what!r}: got names for {got} axes; the file has {wanted}.")
 
 
-def _positions(file: str, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    whole = (numbers >= 1) & (numbers <= MAX_LABELS) & (numbers == np.floor(numbers))
-    if not whole.all():
-        rows = np.flatnonzero(~whole.all(axis=1))
-        shown = ", ".join(f"row {row}: {numbers[row].tolist()}" for row in rows[:5])
-        raise FormatError(
-            f"positions in {file!r} must be whole numbers from 1 to {MAX_LABELS:,}; got "
-            f"{len(rows):,} rows that are not, {shown}. (Rows are numbered from 0.)"
-        )
-    return numbers.astype(np.int64) - 1
+def _check_numbers(file: str, numbers: npt.NDArray[np.float64]) -> None:
+    """Refuse positions and counts that are none, naming the first five lines."""
+    places, counts = numbers[:, :-1], numbers[:, -1]
+    placed = (places >= 1) & (places <= MAX_LABELS) & (places == np.floor(places))
+    _refuse(
+        file,
+        ~placed.all(axis=1),
+        numbers,
+        FormatError,
+        f"positions must be whole numbers from 1 to {MAX_LABELS:,}",
+    )
+    counted = (counts >= 0) & (counts <= MAX_COUNT) & (counts == np.floor(counts))
+    _refuse(file, ~counted, numbers, CountError, "counts must be whole numbers from 0 to 2**53 - 1")
+
+
+def _refuse(
+    file: str,
+    bad_N: npt.NDArray[np.bool_],
+    numbers: npt.NDArray[np.float64],
+    kind: type[FormatError] | type[CountError],
+    wanted: str,
+) -> None:
+    if not bad_N.any():
+        return
+    rows = np.flatnonzero(bad_N)
+    lines = _lines_of(file, rows[:5].tolist())
+    shown = ", ".join(
+        f"line {line}: {' '.join(f'{number:.17g}' for number in numbers[row])}"
+        for line, row in zip(lines, rows[:5], strict=True)
+    )
+    more = f" and {len(rows) - 5:,} more" if len(rows) > 5 else ""
+    raise kind(f"{wanted}; {file!r} has {len(rows):,} lines that do not comply, {shown}{more}.")
+
+
+def _lines_of(file: str, rows: list[int]) -> list[int]:
+    """Return the lines on which rows stand; comments and empty lines are no rows."""
+    found, row, line = {}, -1, 0
+    for block in _blocks(file):
+        for text in block.split(b"\n")[: block.count(b"\n") or None]:
+            line += 1
+            if _data_lines(text):
+                row += 1
+                found[row] = line
+        if row >= rows[-1]:
+            break
+    return [found[row] for row in rows]
 
 
 def _numbers(file: str) -> npt.NDArray[np.float64]:
@@ -102,6 +144,8 @@ def _numbers(file: str) -> npt.NDArray[np.float64]:
         if lines:
             parts.append(_parsed_block(file, block, lines, width, first_line))
         first_line += block.count(b"\n")
+    if not parts and axes_file(Path(file)).exists():  # an empty tensor, written by us
+        return np.empty((0, 1 + len(read_axes_file(file) or [])))
     if not parts:
         raise DataError(f"{file!r} has no rows; a tensor needs at least one.")
     return np.concatenate(parts)
@@ -149,15 +193,15 @@ def _blocks(file: str) -> Iterator[bytes]:
     rest = b""
     try:
         stream: Any
-        with pa.input_stream(file, compression="detect") as stream:
+        with pa.input_stream(file, compression=compression_of(file)) as stream:
             while block := stream.read(BLOCK):
                 whole, newline, tail = (rest + block).rpartition(b"\n")
                 if newline:
                     yield whole + newline
                 rest = tail
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
     except (OSError, EOFError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
         raise FormatError(f"{file!r} could not be read: {error}") from error
     if rest:
         yield rest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -13,9 +14,12 @@ import pyarrow as pa
 
 from tallyfold.data.axis import Axis, plain_labels
 from tallyfold.data.tensor import CountTensor, label_columns
-from tallyfold.errors import FormatError
+from tallyfold.errors import DataError, FormatError
 
 ROWS_AT_A_TIME = 1_000_000
+
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+"""Second endings of text files, and what they mean."""
 
 
 class Targets(NamedTuple):
@@ -33,9 +37,9 @@ def written_whole(file: Path, has_axes_file: bool) -> Iterator[Targets]:
         if not has_axes_file:
             targets = targets._replace(axes=None)
         yield targets
-        if targets.axes is not None:
-            os.replace(targets.axes, axes_file(file))
         os.replace(targets.file, file)
+        if targets.axes is not None:  # a death in between is noticed: the axes know their file
+            os.replace(targets.axes, axes_file(file))
 
 
 def axes_file(file: Path) -> Path:
@@ -43,13 +47,19 @@ def axes_file(file: Path) -> Path:
     return file.with_name(file.name + ".axes")
 
 
-def axes_to_bytes(axes: Sequence[Axis]) -> bytes:
+def compression_of(file: str) -> str | None:
+    """Return how a file is compressed, by its ending."""
+    return COMPRESSIONS.get(Path(file).suffix.lower())
+
+
+def axes_to_bytes(axes: Sequence[Axis], stamp: str = "") -> bytes:
     """Write axes as one Arrow record: a column per axis, whose only row is the list of labels."""
     columns = []
     for axis in axes:
         offsets = pa.array([0, len(axis)], pa.int64())
         columns.append(pa.LargeListArray.from_arrays(offsets, axis.labels))
     record = pa.record_batch(columns, names=[axis.name for axis in axes])
+    record = record.replace_schema_metadata({"stamp": stamp})
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_stream(sink, record.schema, options=options) as stream:
@@ -57,27 +67,51 @@ def axes_to_bytes(axes: Sequence[Axis]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def axes_from_bytes(data: bytes, file: str) -> list[Axis]:
+def axes_from_bytes(data: bytes, file: str, stamp: str = "") -> list[Axis]:
     """Read axes back; damaged bytes are a FormatError naming the file."""
     try:
         with pa.ipc.open_stream(data) as stream:
             record = stream.read_next_batch()
         record.validate(full=True)
-        return [
+        known = (record.schema.metadata or {}).get(b"stamp", b"").decode()
+        axes = [
             Axis(name, plain_labels(record.column(number).flatten(), axis=name))
             for number, name in enumerate(record.schema.names)
         ]
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError, StopIteration, EOFError) as error:
+    except (
+        pa.ArrowException, OSError, StopIteration, EOFError, MemoryError, AttributeError,
+        ValueError, DataError,
+    ) as error:  # fmt: skip
         raise FormatError(
-            f"the axes recorded with {file!r} are damaged: {str(error).splitlines()[0]}. Name the "
-            "columns with axes= to read it as a plain table."
+            f"the axes recorded with {file!r} are damaged: {str(error).splitlines()[0:1]}. Name "
+            "the columns with axes= to read it as a plain table."
         ) from error
+    if known != stamp:
+        raise FormatError(
+            f"{file!r} holds the axes of another file: the one beside it has changed since. Delete "
+            "it, and name the columns with axes=."
+        )
+    return axes
+
+
+def write_axes_file(axes: Sequence[Axis], targets: Targets) -> None:
+    """Write the axes beside a text file, with a stamp that tells which file they belong to."""
+    if targets.axes is not None:
+        targets.axes.write_bytes(axes_to_bytes(axes, _stamp(targets.file)))
 
 
 def read_axes_file(file: str) -> list[Axis] | None:
     """Read the axes beside a text file, if they are there."""
     beside = axes_file(Path(file))
-    return axes_from_bytes(beside.read_bytes(), str(beside)) if beside.exists() else None
+    if not beside.exists():
+        return None
+    return axes_from_bytes(beside.read_bytes(), str(beside), _stamp(Path(file)))
+
+
+def _stamp(file: Path) -> str:
+    """Tell a file by its size and its first mebibyte."""
+    with file.open("rb") as stream:
+        return f"{file.stat().st_size}-{hashlib.sha256(stream.read(1 << 20)).hexdigest()}"
 
 
 def label_tables(tensor: CountTensor, value: str, *, as_text: bool) -> Iterator[pa.Table]:

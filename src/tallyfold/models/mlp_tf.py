@@ -1,0 +1,194 @@
+"""MLP-TF: a multi-layer perceptron on embeddings, neural collaborative filtering of many axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.data.axis import Axis
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import ParameterError
+from tallyfold.inference.loop import Rules, State
+from tallyfold.inference.network import NetworkStep, network_of, rates
+from tallyfold.inference.training import TrainingCells
+from tallyfold.models.base import CountModel, choose_likelihood
+from tallyfold.models.fitted import Fitted
+from tallyfold.models.parameters import (
+    BOOLEAN,
+    NONE,
+    SEED,
+    VALIDATION,
+    ZEROS,
+    Rule,
+    integer,
+    number,
+    one_of,
+)
+from tallyfold.posterior.predictive import Calibration
+from tallyfold.probability.counts import CountLikelihood
+
+Floats = npt.NDArray[np.float64]
+
+NEGATIVES = {"missing": 0, "observed": 3}
+"""Empty cells drawn per non-zero, by the treatment of zeros, unless a number is given."""
+
+
+class MLPTF(CountModel):
+    """A network on one embedding per axis: neural collaborative filtering of many axes.
+
+    It has no factors, so no components and no posterior.
+
+    Parameters
+    ----------
+    embedding_size, hidden_layers, hidden_units
+        The length of an entity's embedding, and how many layers of how many ReLU units follow.
+    loss
+        ``"squared"`` predicts means only, cut off at zero. ``"poisson"`` makes the network's
+        output a rate, so that there are scores, medians, intervals and samples.
+    zeros
+        Whether cells without an entry are ``"missing"`` or ``"observed"`` zeros.
+    truncated
+        With ``loss="poisson"``, whether the likelihood is of counts of at least one; None: if
+        zeros are missing.
+    negatives
+        With observed zeros, how many empty cells to draw per non-zero in each epoch; None is 3.
+        With missing zeros it can only be 0, or None.
+    learning_rate, l2, batch_size
+        The length of Adam's steps, the weight of the sum of squared parameters beside the sum of
+        all cells' losses, and the cells per step.
+    max_iter
+        At most so many epochs.
+    validation, patience
+        A share of the cells to hold out (None: none). The epoch that is best on them is kept, and
+        the fit ends when none has been better for `patience` epochs.
+    random_state
+        Seed of the start, the order of cells, the empty cells and the validation part.
+
+    References
+    ----------
+    He, Liao, Zhang, Nie, Hu and Chua, "Neural Collaborative Filtering", WWW 2017.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> train, test = tf.split(tf.simulate((30, 20, 10), n_components=2, density=0.3).tensor)
+    >>> model = tf.MLPTF(loss="poisson", hidden_layers=1, hidden_units=10, max_iter=3).fit(train)
+    >>> bool(model.score(test) < 0)
+    True
+    """
+
+    name: ClassVar[str] = "mlp-tf"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "embedding_size": integer(1),
+        "hidden_layers": integer(1),
+        "hidden_units": integer(1),
+        "loss": one_of("squared", "poisson"),
+        "zeros": ZEROS,
+        "truncated": BOOLEAN | NONE,
+        "negatives": integer(0) | NONE,
+        "learning_rate": number(0),
+        "l2": number(0, low_included=True),
+        "batch_size": integer(1),
+        "max_iter": integer(1),
+        "validation": VALIDATION,
+        "patience": integer(1),
+        "random_state": SEED,
+    }
+
+    def __init__(
+        self,
+        *,
+        embedding_size: int = 20,
+        hidden_layers: int = 2,
+        hidden_units: int = 50,
+        loss: Literal["squared", "poisson"] = "squared",
+        zeros: Literal["missing", "observed"] = "missing",
+        truncated: bool | None = None,
+        negatives: int | None = None,
+        learning_rate: float = 1e-3,
+        l2: float = 1e-3,
+        batch_size: int = 4096,
+        max_iter: int = 50,
+        validation: float | None = 0.1,
+        patience: int = 5,
+        random_state: int = 0,
+    ) -> None:
+        self.embedding_size = embedding_size
+        self.hidden_layers = hidden_layers
+        self.hidden_units = hidden_units
+        self.loss = loss
+        self.zeros = zeros
+        self.truncated = truncated
+        self.negatives = negatives
+        self.learning_rate = learning_rate
+        self.l2 = l2
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.validation = validation
+        self.patience = patience
+        self.random_state = random_state
+
+    def _validation_share(self) -> float | None:
+        return self.validation  # cells held out are never drawn as empty ones, so zeros do no harm
+
+    def _stopping(self) -> Rules:
+        return Rules(self.max_iter, 0.0, self.patience)
+
+    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> NetworkStep:
+        return NetworkStep(
+            cells=cells,
+            held_out=held_out,
+            likelihood=self._likelihood(),
+            negatives=self._negatives(),
+            embedding_size=self.embedding_size,
+            hidden_layers=self.hidden_layers,
+            hidden_units=self.hidden_units,
+            learning_rate=self.learning_rate,
+            l2=self.l2,
+            batch_size=self.batch_size,
+            seed=self.random_state,
+        )
+
+    def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+        return Fitted(
+            axes=tuple(axes),
+            factors=None,
+            likelihood=self._likelihood(),
+            dispersion=None,
+            calibration=Calibration(),
+            history=(),
+            n_iter=0,
+            reason="",
+            extra=network_of(state, cells.seen, self._negatives()),
+        )
+
+    def _moments(self, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:
+        fitted = self.fitted_
+        rate_N = rates(fitted.extra, positions, fitted.likelihood)
+        return rate_N, np.zeros_like(rate_N)
+
+    def _calibrate(self, held_out: CountTensor) -> None:
+        # With observed zeros, cells that all have a count would calibrate the zeros away.
+        if self.zeros == "missing":
+            super()._calibrate(held_out)
+
+    def _likelihood(self) -> CountLikelihood | None:
+        if self.loss == "poisson":
+            return choose_likelihood("poisson", self.truncated, self.zeros)
+        if self.truncated is not None:
+            raise ParameterError(
+                f"`truncated` must be None with loss='squared', which has no likelihood; got "
+                f"{self.truncated!r}. Leave it out, or use loss='poisson'."
+            )
+        return None
+
+    def _negatives(self) -> int:
+        if self.zeros == "missing" and self.negatives:
+            raise ParameterError(
+                f"`negatives` must be 0 or None with zeros='missing', where no cell is known to be "
+                f"zero; got {self.negatives!r}. Leave it out, or use zeros='observed'."
+            )
+        return NEGATIVES[self.zeros] if self.negatives is None else self.negatives

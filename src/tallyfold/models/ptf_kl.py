@@ -1,0 +1,178 @@
+"""PTF-KL: Poisson tensor factorization by maximum likelihood (CP-APR)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.data.axis import Axis
+from tallyfold.data.tensor import CountTensor
+from tallyfold.inference.loop import Rules, State
+from tallyfold.inference.multiplicative import MultiplicativeStep, factors_of
+from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.validation import ValidationCells
+from tallyfold.models.base import CountModel, choose_likelihood
+from tallyfold.models.fitted import Fitted
+from tallyfold.models.parameters import (
+    BOOLEAN,
+    NONE,
+    SEED,
+    VALIDATION,
+    ZEROS,
+    Rule,
+    integer,
+    number,
+    one_of,
+)
+from tallyfold.posterior.point_factors import PointFactors
+from tallyfold.posterior.predictive import Calibration, matched_mixture
+from tallyfold.probability.mixture import CountMixture
+
+Floats = npt.NDArray[np.float64]
+
+NO_CHANGE = 1e-300
+"""A sweep that finds the conditions to hold changes nothing, so the loss is the same number."""
+
+
+class PTFKL(CountModel):
+    """Poisson tensor factorization by maximum likelihood: CP-APR's multiplicative updates.
+
+    Parameters
+    ----------
+    n_components
+        How many components.
+    zeros
+        Whether cells without an entry are ``"missing"`` or ``"observed"`` zeros; the latter is
+        the algorithm of the literature.
+    truncated
+        Whether the likelihood is of counts of at least one; None: if zeros are missing.
+    max_iter, max_inner
+        At most so many sweeps over the axes, and updates of an axis per visit.
+    tol
+        Stop when the Karush-Kuhn-Tucker conditions hold up to this on every axis.
+    kappa, kappa_tol
+        Entries below `kappa_tol` whose gradient says they should grow are raised by `kappa` times
+        their component's weight, or by less where that would raise the loss.
+    floor
+        Rates below it are taken as it, in the fit and in predictions.
+    validation, patience
+        As in `BPTF`: a share of the cells to stop early and calibrate on.
+    random_state
+        Seed of the random start and of the validation part.
+    backend
+        ``"numba"``, ``"numpy"``, or ``"auto"`` to choose by size.
+
+    References
+    ----------
+    Chi and Kolda, "On Tensors, Sparsity, and Nonnegative Factorizations", SIAM Journal on Matrix
+    Analysis and Applications 33(4), 2012.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> truth = tf.simulate((30, 20, 10), n_components=2, density=0.3)
+    >>> model = tf.PTFKL(n_components=2, zeros="observed", max_iter=30).fit(truth.tensor)
+    >>> bool((model.history_["objective"].diff()[1:] <= 1e-12).all())
+    True
+    """
+
+    name: ClassVar[str] = "ptf-kl"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "n_components": integer(1),
+        "zeros": ZEROS,
+        "truncated": BOOLEAN | NONE,
+        "max_iter": integer(1),
+        "max_inner": integer(1),
+        "tol": number(0, low_included=True),
+        "kappa": number(0, low_included=True),
+        "kappa_tol": number(0, low_included=True),
+        "floor": number(0),
+        "validation": VALIDATION,
+        "patience": integer(1),
+        "random_state": SEED,
+        "backend": one_of("auto", "numba", "numpy"),
+    }
+
+    def __init__(
+        self,
+        *,
+        n_components: int = 10,
+        zeros: Literal["missing", "observed"] = "missing",
+        truncated: bool | None = None,
+        max_iter: int = 200,
+        max_inner: int = 10,
+        tol: float = 1e-4,
+        kappa: float = 1e-2,
+        kappa_tol: float = 1e-10,
+        floor: float = 1e-10,
+        validation: float | None = 0.1,
+        patience: int = 10,
+        random_state: int = 0,
+        backend: str = "auto",
+    ) -> None:
+        self.n_components = n_components
+        self.zeros = zeros
+        self.truncated = truncated
+        self.max_iter = max_iter
+        self.max_inner = max_inner
+        self.tol = tol
+        self.kappa = kappa
+        self.kappa_tol = kappa_tol
+        self.floor = floor
+        self.validation = validation
+        self.patience = patience
+        self.random_state = random_state
+        self.backend = backend
+
+    def _validation_share(self) -> float | None:
+        # A cell held out of a fit with observed zeros would be taught to be one.
+        return None if self.zeros == "observed" else self.validation
+
+    def _stopping(self) -> Rules:
+        return Rules(self.max_iter, NO_CHANGE, self.patience)
+
+    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> MultiplicativeStep:
+        return MultiplicativeStep(
+            cells=cells,
+            likelihood=choose_likelihood("poisson", self.truncated, self.zeros),
+            zeros_observed=self.zeros == "observed",
+            n_components=self.n_components,
+            max_inner=self.max_inner,
+            tol=self.tol,
+            kappa=self.kappa,
+            kappa_tol=self.kappa_tol,
+            floor=self.floor,
+            seed=self.random_state,
+            backend=self.backend,
+            validation=None if held_out is None else ValidationCells(held_out, self.backend),
+        )
+
+    def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+        factors, weight_K = factors_of(state)
+        shared = [factor * weight_K ** (1 / len(axes)) for factor in factors]
+        seen = [s | (self.zeros == "observed") for s in cells.seen]
+        names, labels = [axis.name for axis in axes], [axis.labels for axis in axes]
+        return Fitted(
+            axes=tuple(axes),
+            factors=PointFactors.with_unseen(names, labels, shared, seen),
+            likelihood=choose_likelihood("poisson", self.truncated, self.zeros),
+            dispersion=None,
+            calibration=Calibration(),
+            history=(),
+            n_iter=0,
+            reason="",
+        )
+
+    def _moments(self, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:
+        mean_N, variance_N = super()._moments(positions)
+        return np.maximum(mean_N, self.floor), variance_N  # a rate of zero would forbid any count
+
+    def _predictive(self, positions: npt.NDArray[np.int32]) -> CountMixture:
+        fitted = self.fitted_
+        assert fitted.likelihood is not None
+        return matched_mixture(
+            *self._moments(positions), fitted.likelihood, None, fitted.calibration
+        )
