@@ -131,6 +131,7 @@ def test_cells_as_tensor_frame_and_positions_agree(name, parts, fitted):
     expected = model.predict(parts.test)
     assert np.array_equal(model.predict(frame), expected)
     assert np.array_equal(model.predict(pl.from_pandas(frame)), expected)
+    assert np.array_equal(model.predict(pl.from_pandas(frame).lazy()), expected)
     assert np.array_equal(model.predict(parts.test.indices), expected)
     turned = tf.CountTensor.from_frame(frame, axes=["day", "user", "item"], value="count")
     by_cell = dict(

@@ -41,7 +41,7 @@ def test_the_matched_predictive_is_within_two_hundredths_of_the_mixture_over_dra
 ):
     family = "poisson" if dispersion is None else "negative-binomial"
     likelihood = COUNTS[family, truncated]
-    matched = factors.predictive(CELLS, likelihood, dispersion, Calibration())
+    matched = matched_mixture(*factors.rate_moments(CELLS), likelihood, dispersion, Calibration())
     rng = np.random.default_rng(2)
     rates = np.array(
         [
@@ -100,3 +100,11 @@ def test_rows_never_seen_get_the_mean_and_the_spread_of_the_others():
     for row in (45, 50):
         assert new_shape[row] / new_rate[row] == pytest.approx(drawn.mean(axis=0), rel=0.02)
         assert np.sqrt(new_shape[row]) / new_rate[row] == pytest.approx(drawn.std(axis=0), rel=0.02)
+
+
+def test_a_rate_of_zero_is_a_distribution_all_the_same():
+    zero = np.array([0.0, 0.0])
+    for likelihood in COUNTS.values():
+        cells = matched_mixture(zero, zero, likelihood, 1.5, Calibration())
+        assert cells.mean() == pytest.approx(float(likelihood.truncated), abs=1e-9)
+        assert np.all(cells.median() == int(likelihood.truncated))

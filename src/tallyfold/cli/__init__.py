@@ -19,7 +19,11 @@ from tallyfold.errors import DroppedWarning, TallyfoldError
 from tallyfold.version import __version__
 
 BAD_INPUT = 2
-SAID_HERE = {"axes=": "--axes A,B,...", "value=": "--value COLUMN or --count-rows"}
+SAID_HERE = {
+    "axes=": "--axes A,B,...",
+    "value=": "--value COLUMN or --count-rows",
+    "delimiter=": "--delimiter SIGN",
+}
 """What the library's messages call an argument, and the option that it is here."""
 
 app = typer.Typer(

@@ -19,6 +19,7 @@ def convert(
     bins: options.Bins = None,
     min_nonzeros: options.MinNonzeros = None,
     top: options.Top = None,
+    delimiter: options.Delimiter = None,
 ) -> None:
     """Read counts from one file and write them in another format.
 
@@ -34,7 +35,7 @@ def convert(
     from tallyfold.data.formats import read_counts, write_counts
 
     tensor = read_counts(
-        source, **options.reading(axes, value, count_rows, bins, min_nonzeros, top)
+        source, **options.reading(axes, value, count_rows, bins, min_nonzeros, top, delimiter)
     )
     write_counts(tensor, target)
     out = console()

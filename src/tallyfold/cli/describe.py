@@ -28,6 +28,7 @@ def describe(
     bins: options.Bins = None,
     min_nonzeros: options.MinNonzeros = None,
     top: options.Top = None,
+    delimiter: options.Delimiter = None,
     busiest: Annotated[
         int,
         typer.Option(metavar="N", min=0, help="How many of the busiest labels to show per axis."),
@@ -50,7 +51,7 @@ def describe(
     """  # noqa: D301
     from tallyfold.data.formats import read_counts
 
-    keywords = options.reading(axes, value, count_rows, bins, min_nonzeros, top)
+    keywords = options.reading(axes, value, count_rows, bins, min_nonzeros, top, delimiter)
     tensor = read_counts(files[0] if len(files) == 1 else files, **keywords)
     facts = facts_of(tensor, busiest)
     if as_json:

@@ -60,6 +60,15 @@ Top = Annotated[
         rich_help_panel="Data",
     ),
 ]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter",
+        metavar="SIGN",
+        help="What separates the columns of a CSV file, if not a comma.",
+        rich_help_panel="Data",
+    ),
+]
 
 
 def names(text: str | None) -> list[str] | None:
@@ -107,7 +116,7 @@ def numbers(option: str, texts: list[str] | None) -> dict[str, int] | None:
     if found is None:
         return None
     for axis, value in found.items():
-        if not value.isdecimal():
+        if not value.isdecimal() or len(value) > 18:
             raise ParameterError(
                 f"{option} wants AXIS=N with a whole number; got '{axis}={value}'."
             )
@@ -121,6 +130,7 @@ def reading(
     bins: list[str] | None,
     min_nonzeros: list[str] | None,
     top: list[str] | None,
+    delimiter: str | None = None,
 ) -> dict[str, Any]:
     """Turn the shared options into keywords of `tallyfold.read_counts`: those that were given."""
     if count_rows and value is not None:
@@ -131,6 +141,7 @@ def reading(
         "bins": pairs("--bin", bins),
         "min_nonzeros": numbers("--min-nonzeros", min_nonzeros),
         "top": numbers("--top", top),
+        "delimiter": delimiter,
     }
     given = {name: choice for name, choice in keywords.items() if choice is not None}
     return {**given, "value": None} if count_rows else given

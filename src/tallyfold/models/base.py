@@ -69,8 +69,12 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         """Turn the last state into what a fit leaves; history and calibration are filled in."""
 
     def _validation_share(self) -> float | None:
-        """Return the share of training cells to hold out."""
-        return None
+        """Return the share of training cells to hold out.
+
+        None with observed zeros: a cell held out would be taught to be one.
+        """
+        given = self.get_params()
+        return None if given["zeros"] == "observed" else given.get("validation")
 
     # -- fitting ----------------------------------------------------------------------------------
 
@@ -259,6 +263,11 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     def _seed(self) -> int:
         return int(self.get_params().get("random_state", 0))
 
+    def _informed(self, cells: TrainingCells) -> list[npt.NDArray[np.bool_]]:
+        """Return which entities the data say something of: all, if zeros are observed."""
+        observed = self.get_params()["zeros"] == "observed"
+        return [seen_D | observed for seen_D in cells.seen]
+
     def _moments(self, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:
         """Return mean and variance of the rates of cells, not calibrated; -1 is unknown."""
         return self.posterior_.rate_moments(positions)
@@ -273,11 +282,10 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__} with these parameters predicts means only: it has no "
                 "distribution of counts, so no median, score, interval or sample."
             )
-        distribution = fitted.likelihood, fitted.dispersion, fitted.calibration
-        if fitted.factors is None:
-            mean_N, variance_N = self._moments(positions)
-            return matched_mixture(mean_N, variance_N, *distribution)
-        return fitted.factors.predictive(positions, *distribution)
+        mean_N, variance_N = self._moments(positions)
+        return matched_mixture(
+            mean_N, variance_N, fitted.likelihood, fitted.dispersion, fitted.calibration
+        )
 
     def _check(
         self,
@@ -333,6 +341,11 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
 
 for _method in [name for name in vars(CountModel) if name.endswith("_request")]:
     delattr(CountModel, _method)
+
+
+def names_and_labels(axes: Sequence[Axis]) -> tuple[list[str], list[Any]]:
+    """Return the names of axes, and their labels."""
+    return [axis.name for axis in axes], [axis.labels for axis in axes]
 
 
 def choose_likelihood(family: str, truncated: bool | None, zeros: str) -> CountLikelihood:

@@ -11,7 +11,7 @@ from tallyfold.inference.loop import Rules, State
 from tallyfold.inference.training import TrainingCells
 from tallyfold.inference.validation import ValidationCells
 from tallyfold.inference.variational import VariationalStep, factors_of
-from tallyfold.models.base import CountModel, choose_likelihood
+from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
     BOOLEAN,
@@ -25,7 +25,6 @@ from tallyfold.models.parameters import (
     one_of,
 )
 from tallyfold.posterior.gamma_factors import GammaFactors
-from tallyfold.posterior.predictive import Calibration
 
 VARIATIONAL_RULES: dict[str, Rule] = {
     "zeros": ZEROS,
@@ -121,10 +120,6 @@ class BPTF(CountModel):
         self.random_state = random_state
         self.backend = backend
 
-    def _validation_share(self) -> float | None:
-        # A cell held out of a fit with observed zeros would be taught to be one.
-        return None if self.zeros == "observed" else self.validation
-
     def _stopping(self) -> Rules:
         return Rules(self.max_iter, self.tol, self.patience)
 
@@ -145,17 +140,13 @@ class BPTF(CountModel):
     def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         shapes, rates = factors_of(state)
         likelihood = choose_likelihood(self.likelihood, self.truncated, self.zeros)
-        seen = [s | (self.zeros == "observed") for s in cells.seen]
-        names, labels = [axis.name for axis in axes], [axis.labels for axis in axes]
+        seen = self._informed(cells)
+        names, labels = names_and_labels(axes)
         return Fitted(
             axes=tuple(axes),
             factors=GammaFactors.with_unseen(names, labels, shapes, rates, seen),
             likelihood=likelihood,
             dispersion=float(state["dispersion"]) if likelihood.dispersed else None,
-            calibration=Calibration(),
-            history=(),
-            n_iter=0,
-            reason="",
         )
 
     @property

@@ -13,11 +13,10 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.loop import Rules, State
 from tallyfold.inference.training import TrainingCells
-from tallyfold.models.base import CountModel, choose_likelihood
+from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import BOOLEAN, NONE, ZEROS, Rule, one_of
 from tallyfold.posterior.point_factors import PointFactors
-from tallyfold.posterior.predictive import Calibration
 from tallyfold.probability.counts import CountLikelihood
 from tallyfold.probability.fit_constant import fit_constant
 
@@ -113,7 +112,7 @@ class Constant(CountModel):
 
     def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         likelihood, rate = self._likelihood(), float(state["rate"])
-        names, labels = [axis.name for axis in axes], [axis.labels for axis in axes]
+        names, labels = names_and_labels(axes)
         values = [np.ones((len(axis) + 1, 1)) for axis in axes]
         values[0] = values[0] * rate
         counts, frequency = (
@@ -125,10 +124,6 @@ class Constant(CountModel):
             factors=PointFactors(names, labels, values),
             likelihood=likelihood,
             dispersion=float(state["dispersion"]) if likelihood.dispersed else None,
-            calibration=Calibration(),
-            history=(),
-            n_iter=0,
-            reason="",
             extra={"statistics": _statistics(counts, frequency)},
         )
 

@@ -53,10 +53,10 @@ class Fitted:
     factors: Factors | None
     likelihood: CountLikelihood | None
     dispersion: float | None
-    calibration: Calibration
-    history: Sequence[Iteration]
-    n_iter: int
-    reason: str
+    calibration: Calibration = field(default_factory=Calibration)
+    history: Sequence[Iteration] = ()
+    n_iter: int = 0
+    reason: str = ""
     validation_score: float | None = None
     extra: Arrays = field(default_factory=dict)
 

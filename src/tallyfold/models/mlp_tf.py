@@ -27,7 +27,6 @@ from tallyfold.models.parameters import (
     number,
     one_of,
 )
-from tallyfold.posterior.predictive import Calibration
 from tallyfold.probability.counts import CountLikelihood
 
 Floats = npt.NDArray[np.float64]
@@ -158,10 +157,6 @@ class MLPTF(CountModel):
             factors=None,
             likelihood=self._likelihood(),
             dispersion=None,
-            calibration=Calibration(),
-            history=(),
-            n_iter=0,
-            reason="",
             extra=network_of(state, cells.seen, self._negatives()),
         )
 

@@ -11,11 +11,10 @@ from tallyfold.inference.least_squares import LeastSquaresStep, factors_of
 from tallyfold.inference.loop import Rules, State
 from tallyfold.inference.training import TrainingCells
 from tallyfold.inference.validation import ValidationCells
-from tallyfold.models.base import CountModel
+from tallyfold.models.base import CountModel, names_and_labels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import SEED, VALIDATION, ZEROS, Rule, integer, number, one_of
 from tallyfold.posterior.point_factors import PointFactors
-from tallyfold.posterior.predictive import Calibration
 
 
 class NTFLS(CountModel):
@@ -100,10 +99,6 @@ class NTFLS(CountModel):
         self.random_state = random_state
         self.backend = backend
 
-    def _validation_share(self) -> float | None:
-        # A cell held out of a fit with observed zeros would be taught to be one.
-        return None if self.zeros == "observed" else self.validation
-
     def _stopping(self) -> Rules:
         return Rules(self.max_iter, self.tol, self.patience)
 
@@ -120,15 +115,11 @@ class NTFLS(CountModel):
         )
 
     def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
-        seen = [s | (self.zeros == "observed") for s in cells.seen]
-        names, labels = [axis.name for axis in axes], [axis.labels for axis in axes]
+        seen = self._informed(cells)
+        names, labels = names_and_labels(axes)
         return Fitted(
             axes=tuple(axes),
             factors=PointFactors.with_unseen(names, labels, factors_of(state), seen),
             likelihood=None,
             dispersion=None,
-            calibration=Calibration(),
-            history=(),
-            n_iter=0,
-            reason="",
         )

@@ -132,10 +132,6 @@ class OnlineGibbsBPTF(CountModel):
         """Posterior means of the weights: a component's expected total over all cells."""
         return self.fitted_.extra["component_weights"]
 
-    def _validation_share(self) -> float | None:
-        # A cell held out of a fit with observed zeros would be taught to be one.
-        return None if self.zeros == "observed" else self.validation
-
     def _stopping(self) -> Rules:
         return Rules(self._schedule.n_iterations)
 

@@ -14,7 +14,7 @@ from tallyfold.inference.loop import Rules, State
 from tallyfold.inference.multiplicative import MultiplicativeStep, factors_of
 from tallyfold.inference.training import TrainingCells
 from tallyfold.inference.validation import ValidationCells
-from tallyfold.models.base import CountModel, choose_likelihood
+from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
     BOOLEAN,
@@ -28,8 +28,6 @@ from tallyfold.models.parameters import (
     one_of,
 )
 from tallyfold.posterior.point_factors import PointFactors
-from tallyfold.posterior.predictive import Calibration, matched_mixture
-from tallyfold.probability.mixture import CountMixture
 
 Floats = npt.NDArray[np.float64]
 
@@ -127,10 +125,6 @@ class PTFKL(CountModel):
         self.random_state = random_state
         self.backend = backend
 
-    def _validation_share(self) -> float | None:
-        # A cell held out of a fit with observed zeros would be taught to be one.
-        return None if self.zeros == "observed" else self.validation
-
     def _stopping(self) -> Rules:
         return Rules(self.max_iter, NO_CHANGE, self.patience)
 
@@ -153,26 +147,15 @@ class PTFKL(CountModel):
     def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         factors, weight_K = factors_of(state)
         shared = [factor * weight_K ** (1 / len(axes)) for factor in factors]
-        seen = [s | (self.zeros == "observed") for s in cells.seen]
-        names, labels = [axis.name for axis in axes], [axis.labels for axis in axes]
+        seen = self._informed(cells)
+        names, labels = names_and_labels(axes)
         return Fitted(
             axes=tuple(axes),
             factors=PointFactors.with_unseen(names, labels, shared, seen),
             likelihood=choose_likelihood("poisson", self.truncated, self.zeros),
             dispersion=None,
-            calibration=Calibration(),
-            history=(),
-            n_iter=0,
-            reason="",
         )
 
     def _moments(self, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:
         mean_N, variance_N = super()._moments(positions)
         return np.maximum(mean_N, self.floor), variance_N  # a rate of zero would forbid any count
-
-    def _predictive(self, positions: npt.NDArray[np.int32]) -> CountMixture:
-        fitted = self.fitted_
-        assert fitted.likelihood is not None
-        return matched_mixture(
-            *self._moments(positions), fitted.likelihood, None, fitted.calibration
-        )

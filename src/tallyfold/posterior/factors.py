@@ -11,9 +11,6 @@ import numpy.typing as npt
 
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.kernels import select as kernels
-from tallyfold.posterior.predictive import Calibration, matched_mixture
-from tallyfold.probability.counts import CountLikelihood
-from tallyfold.probability.mixture import CountMixture
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,17 +53,6 @@ class Factors(ABC):
     @abstractmethod
     def rate_moments(self, indices_NM: npt.NDArray[np.integer]) -> tuple[Floats, Floats]:
         """Return the mean and variance of the rates of cells; position -1 is an unseen entity."""
-
-    def predictive(
-        self,
-        indices_NM: npt.NDArray[np.integer],
-        likelihood: CountLikelihood,
-        dispersion: float | None,
-        calibration: Calibration,
-    ) -> CountMixture:
-        """Return the predictive distributions of cells; position -1 is an unseen entity."""
-        mean_N, variance_N = self.rate_moments(indices_NM)
-        return matched_mixture(mean_N, variance_N, likelihood, dispersion, calibration)
 
     @abstractmethod
     def arrays(self) -> dict[str, npt.NDArray[Any]]:

@@ -60,7 +60,7 @@ def matched_mixture(
     the spread of the rate comes first, the condition after it, as for a cell that is seen because
     its count is not zero.
     """
-    relative_N = calibration.spread * variance_N / np.maximum(mean_N, TINY) ** 2
+    relative_N = calibration.spread * (np.sqrt(variance_N) / np.maximum(mean_N, TINY)) ** 2
     r = calibration.dispersion or (dispersion if likelihood.dispersed else None)
     own = 0.0 if r is None else 1 / r
     spread_N = relative_N + own + relative_N * own
