@@ -13,6 +13,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx_design",
+    "sphinx-mathjax-offline",
 ]
 exclude_patterns = ["_build"]
 autosummary_generate = True
