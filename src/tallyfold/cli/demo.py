@@ -56,6 +56,7 @@ def demo() -> None:
         "main effects": MainEffects(),
         "BPTF, 10 components": BPTF(n_components=10),
     }
+    out.print("The first fit on a machine compiles its kernels, which takes some seconds.")
     scores = compare(
         models,
         parts.train,
