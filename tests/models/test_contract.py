@@ -178,6 +178,22 @@ def test_bad_cells(name, parts, fitted):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_no_cells_at_all(name, parts, fitted):
+    none = parts.test.with_cells(np.zeros(parts.test.nnz, bool))
+    model = fitted[name]
+    assert model.predict(none).shape == (0,)
+    if distributes(model):
+        assert model.interval(none).shape == (0, 2)
+        assert model.sample(none, 2).shape == (2, 0)
+        with pytest.raises(DataError, match="nothing to score"):
+            model.score(none)
+        with pytest.raises(ParameterError, match="`level` must be"):
+            model.interval(parts.test, 1.0)
+        with pytest.raises(ParameterError, match="`n` must be a positive integer; got 0"):
+            model.sample(parts.test, 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_before_fitting_there_is_a_clear_error(name, parts):
     for use in (
         lambda m: m.predict(parts.test),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import ParameterError, TallyfoldError
+from tallyfold.errors import DataError, ParameterError, TallyfoldError
 from tallyfold.evaluation.metrics import METRICS
 from tallyfold.models.base import CountModel
 
@@ -54,6 +54,11 @@ def compare(
     unknown = [name for name in metrics if name not in METRICS]
     if unknown:
         raise ParameterError(f"`metrics` must be among {', '.join(METRICS)}; got {unknown[0]!r}.")
+    if not train.nnz or not test.nnz:
+        raise DataError(
+            f"a comparison needs counts in both parts; got {train.nnz:,} cells to train on and "
+            f"{test.nnz:,} to test on."
+        )
     rows = []
     for name, model in models.items():
         if announce is not None:

@@ -216,6 +216,8 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
 
         Given that y >= 1 where the likelihood is truncated.
         """
+        if _checked_tensor(tensor).nnz == 0:
+            raise DataError("the tensor has no non-zero cell; there is nothing to score.")
         return float(np.mean(self.log_pmf(tensor, unknown=unknown)))
 
     def predictive(self, cells: Any, *, unknown: Unknown = "error") -> CountMixture:
