@@ -75,3 +75,13 @@ def test_real_counts_are_over_dispersed():
     poisson = fit_constant(COUNTS["poisson", True], value, frequency)
     assert negative_binomial.log_pmf == pytest.approx(-0.738, abs=0.002)
     assert poisson.log_pmf == pytest.approx(-0.806, abs=0.002)
+
+
+@pytest.mark.parametrize("family", ["poisson", "negative-binomial"])
+@pytest.mark.parametrize("scale", [50, 1e4, 1e9, 2**52])
+def test_counts_so_large_that_truncation_does_not_matter(family, scale):
+    rng = np.random.default_rng(0)
+    values = np.unique((scale * rng.pareto(1.5, 40)).astype(np.int64) % 2**53 + 1)
+    fit = fit_constant(COUNTS[family, True], values, np.ones(len(values)))
+    assert np.isfinite(fit.log_pmf)
+    assert fit.rate <= values.mean() * (1 + 1e-9)

@@ -71,6 +71,8 @@ def _rate(likelihood: CountLikelihood, average: float, r: float | None) -> float
     low, high = np.log(RATE_FLOOR), np.log(average)  # truncation raises the mean above the rate
     if excess(low) >= 0:
         return RATE_FLOOR
+    if excess(high) <= 0:  # so large that truncation changes nothing but the last digit
+        return average
     return float(np.exp(brentq(excess, low, high, xtol=1e-13)))
 
 

@@ -52,7 +52,9 @@ def kl(shape: Floats, rate: Floats, other_shape: ArrayLike, other_rate: ArrayLik
     """
     a, a0 = shape, np.asarray(other_shape, dtype=np.float64)
     x = (np.asarray(other_rate, dtype=np.float64) - rate) / rate  # b0 / b - 1
-    by_rate = a0 * (x - np.log1p(x)) + (a - a0) * x
+    far = x < -0.5  # where the prior's rate is far smaller, x + 1 has lost its digits
+    log_ratio = np.where(far, np.log(other_rate) - np.log(rate), np.log1p(np.where(far, 0.0, x)))
+    by_rate = a0 * (x - log_ratio) + (a - a0) * x
     return np.asarray(np.maximum(_shape_divergence(a, a0) + by_rate, 0.0))
 
 
