@@ -103,7 +103,9 @@ def written(rows: list[dict]) -> str:
     lines = [INTRODUCTION]
     for name in dict.fromkeys(row["tensor"] for row in rows):
         for zeros in ("missing", "observed"):
+            order = list(MISSING if zeros == "missing" else OBSERVED)
             part = [row for row in rows if row["tensor"] == name and row["zeros"] == zeros]
+            part.sort(key=lambda row: order.index(row["model"]))
             if part:
                 lines += [f"\n## {name}, zeros {zeros}\n", HEAD, "|---" * 8 + "|"]
                 lines += [line_of(row) for row in part]

@@ -13,7 +13,7 @@
         ├── MissingPackageError     an optional package is needed (also an ImportError)
         ├── NotFittedError          the model has not been fitted yet
         ├── InferenceError          a fit could not go on
-        │   └── DivergedError       it left the rails; the last good state is kept
+        │   └── DivergedError       it left the rails; a checkpoint keeps the last good state
         ├── BackendError            a kernel or device cannot be used here
         └── StorageError            a saved model cannot be written or read back
 
@@ -66,7 +66,7 @@ class InferenceError(TallyfoldError):
 
 
 class DivergedError(InferenceError):
-    """A fit left the rails; the last good state is kept."""
+    """A fit left the rails; a checkpoint, if there is one, keeps the last good state."""
 
 
 class BackendError(TallyfoldError):

@@ -61,21 +61,28 @@ class Checkpoint:
                     f"It has {document.get(key)!r}; this fit has {wanted!r}. Resume with the same, "
                     "or start afresh in another folder."
                 )
-        parts: dict[str, dict[str, Any]] = {"state": {}, "best": {}}
-        for name, array in arrays.items():
-            part, _, key = name.partition("/")
-            parts[part][key] = array
-        score = document["best_score"]
-        return Run(
-            parts["state"],
-            [Iteration(*record) for record in document["history"]],
-            parts["best"] or None,
-            -np.inf if score is None else score,
-            document["best_iteration"],
-        )
+        try:
+            return _run(document, arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            raise StorageError(f"{str(self.folder)!r} is damaged: {error!r}") from error
 
     def _identity(self) -> dict[str, Any]:
         return {"model": self.model, "parameters": self.parameters, "data": self.data}
+
+
+def _run(document: dict[str, Any], arrays: dict[str, Any]) -> Run:
+    parts: dict[str, dict[str, Any]] = {"state": {}, "best": {}}
+    for name, array in arrays.items():
+        part, _, key = name.partition("/")
+        parts[part][key] = array
+    score = document["best_score"]
+    return Run(
+        parts["state"],
+        [Iteration(*record) for record in document["history"]],
+        parts["best"] or None,
+        -np.inf if score is None else score,
+        document["best_iteration"],
+    )
 
 
 def fingerprint(tensor: CountTensor) -> str:

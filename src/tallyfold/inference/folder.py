@@ -22,6 +22,7 @@ from tallyfold.errors import StorageError
 
 DOCUMENT = "model.json"
 ARRAYS = "arrays.safetensors"
+TRIES = 5
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -31,6 +32,8 @@ def write_folder(folder: str | os.PathLike[str], document: dict[str, Any], array
     from safetensors.numpy import save
 
     place = Path(folder)
+    refuse_foreign(place, document["format"])
+    before = _arrays_named_by(place)
     try:
         place.mkdir(parents=True, exist_ok=True)
         data = save({name: np.array(array, order="C") for name, array in arrays.items()})
@@ -38,11 +41,16 @@ def write_folder(folder: str | os.PathLike[str], document: dict[str, Any], array
         name = ARRAYS if not (place / ARRAYS).exists() else f"arrays-{checksum[:12]}.safetensors"
         _replace(place / name, data)
         record = document | {"arrays": {"file": name, "sha256": checksum}}
+        record["checksum"] = _checksum(record)
         text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
-        _replace(place / DOCUMENT, text.encode())
-        for old in place.glob("arrays*.safetensors"):
-            if old.name != name:
-                old.unlink()
+        try:
+            _replace(place / DOCUMENT, text.encode())
+        except OSError:
+            if name != before:
+                (place / name).unlink(missing_ok=True)
+            raise
+        if before is not None and before != name:
+            (place / before).unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(
             f"{str(place)!r} could not be written: {error.strerror or error}. What it held before "
@@ -50,46 +58,90 @@ def write_folder(folder: str | os.PathLike[str], document: dict[str, Any], array
         ) from error
 
 
+def refuse_foreign(folder: str | os.PathLike[str], kind: str) -> None:
+    """Refuse to write over a folder that holds something of another kind."""
+    place = Path(folder)
+    if (place / DOCUMENT).exists() and _parsed(place).get("format") != kind:
+        raise StorageError(
+            f"{str(place)!r} holds something else than a {kind}, which would be lost. Choose "
+            "another folder."
+        )
+
+
 def read_folder(
     folder: str | os.PathLike[str], kind: str, newest: int
 ) -> tuple[dict[str, Any], Arrays]:
     """Read a document of a kind and its arrays; anything wrong is a StorageError."""
     place = Path(folder)
-    document = _document(place, kind, newest)
+    problem = ""
+    for _ in range(TRIES):  # another process may be saving: then the document has changed, too
+        document = _document(place, kind, newest)
+        name, checksum = _named_arrays(place, document)
+        try:
+            data = (place / name).read_bytes()
+        except OSError as error:
+            problem = f"its file of arrays is missing ({error})"
+            continue
+        if hashlib.sha256(data).hexdigest() == checksum:
+            return document, _loaded(place, data)
+        problem = f"{name!r} is not the file that was saved"
+    raise StorageError(
+        f"{str(place)!r} is damaged: {problem}. Save it again, or take it from a backup."
+    )
+
+
+def _named_arrays(place: Path, document: dict[str, Any]) -> tuple[str, str]:
     try:
-        name, checksum = document["arrays"]["file"], document["arrays"]["sha256"]
-        if Path(name).name != name:
-            raise StorageError(f"{str(place)!r} is damaged: it names a file outside, {name!r}.")
-        data = (place / name).read_bytes()
-    except (KeyError, TypeError, OSError) as error:
-        raise StorageError(
-            f"{str(place)!r} is damaged: its file of arrays is missing ({error})."
-        ) from error
-    if hashlib.sha256(data).hexdigest() != checksum:
-        raise StorageError(
-            f"{str(place)!r} is damaged: {name!r} is not the file that was saved. Save the model "
-            "again, or take it from a backup."
-        )
-    return document, _loaded(place, data)
+        name, checksum = str(document["arrays"]["file"]), str(document["arrays"]["sha256"])
+    except (KeyError, TypeError) as error:
+        raise StorageError(f"{str(place)!r} is damaged: it names no file of arrays.") from error
+    if Path(name).name != name or "\0" in name:
+        raise StorageError(f"{str(place)!r} is damaged: it names a file outside, {name!r}.")
+    return name, checksum
+
+
+def _arrays_named_by(place: Path) -> str | None:
+    """Return the file of arrays that the document in a folder names, if there is one."""
+    try:
+        return _named_arrays(place, _parsed(place))[0]
+    except StorageError:
+        return None
+
+
+def _checksum(document: dict[str, Any]) -> str:
+    """Return a checksum of a document, its own checksum left out."""
+    rest = {key: value for key, value in document.items() if key != "checksum"}
+    text = json.dumps(rest, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _parsed(place: Path) -> dict[str, Any]:
+    try:
+        document = json.loads((place / DOCUMENT).read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise StorageError(f"{str(place / DOCUMENT)!r} is damaged: {error}") from error
+    return document if isinstance(document, dict) else {}
 
 
 def _document(place: Path, kind: str, newest: int) -> dict[str, Any]:
     if not (place / DOCUMENT).is_file():
         what = "has no model.json" if place.is_dir() else "is no folder"
         raise StorageError(f"{str(place)!r} {what}: it is not a {kind}.")
-    try:
-        document = json.loads((place / DOCUMENT).read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise StorageError(f"{str(place / DOCUMENT)!r} is damaged: {error}") from error
-    if not isinstance(document, dict) or document.get("format") != kind:
+    document = _parsed(place)
+    if document.get("format") != kind:
         raise StorageError(f"{str(place)!r} holds something else than a {kind}.")
     version = document.get("version")
-    if not isinstance(version, int) or version < 1:
+    if type(version) is not int or version < 1:
         raise StorageError(f"{str(place)!r} is damaged: it has no version.")
     if version > newest:
         raise StorageError(
             f"{str(place)!r} has version {version} of the format, written by tallyfold "
             f"{document.get('tallyfold')}; this one reads up to {newest}. Upgrade tallyfold."
+        )
+    if document.get("checksum") != _checksum(document):
+        raise StorageError(
+            f"{str(place / DOCUMENT)!r} is damaged: it is not as it was saved. Save it again, or "
+            "take it from a backup."
         )
     return document
 

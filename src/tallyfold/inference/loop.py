@@ -130,6 +130,10 @@ def run_loop(
             if keep is not None and len(run.history) % every == 0:
                 keep(run)
                 kept = len(run.history)
+    except DivergedError:
+        if keep is not None and kept < len(run.history):
+            keep(run)
+        raise
     except KeyboardInterrupt:
         if not run.history:
             raise

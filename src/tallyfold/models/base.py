@@ -22,13 +22,14 @@ from tallyfold.errors import (
     ParameterError,
 )
 from tallyfold.inference.calibration import calibrate
-from tallyfold.inference.checkpoint import Checkpoint, fingerprint
+from tallyfold.inference.checkpoint import KIND, Checkpoint, fingerprint
+from tallyfold.inference.folder import refuse_foreign
 from tallyfold.inference.loop import Callback, Outcome, Rules, State, Step, run_loop
 from tallyfold.inference.training import TrainingCells
 from tallyfold.inference.validation import hold_out
 from tallyfold.models.cells import Unknown, cell_positions
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.parameters import SEED, Rule, check_parameters, integer
+from tallyfold.models.parameters import SEED, Rule, check_parameters, integer, number
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.predictive import Calibration, matched_mixture
 from tallyfold.probability.counts import CountLikelihood
@@ -45,7 +46,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     """Base of all models. A model says what its parameters may be, how it steps and what is left.
 
     Parameters are only stored when a model is made; `fit` checks them. A second `fit` starts
-    afresh.
+    afresh; one that fails leaves the model as it was.
     """
 
     name: ClassVar[str]
@@ -118,10 +119,15 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
             history=tuple(outcome.history),
             n_iter=outcome.n_iter,
             reason=outcome.reason,
+            parameters=self._plain_parameters(),
         )
+        interrupted = outcome.reason == "interrupted"
         if held_out is not None and self._fitted.likelihood is not None:
-            self._calibrate(held_out)
-        if outcome.reason == "interrupted":
+            try:
+                self._calibrate(held_out)
+            except KeyboardInterrupt:  # the model stands, without its calibration
+                interrupted = True
+        if interrupted:
             warnings.warn(
                 f"the fit was interrupted; the model is that of iteration {outcome.n_iter}.",
                 InterruptedWarning,
@@ -231,6 +237,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
 
     def interval(self, cells: Any, level: float = 0.9, *, unknown: Unknown = "error") -> Ints:
         """Return, per cell, the counts between which `level` of the predictive mass lies."""
+        check_parameters({"level": level}, {"level": number(0, 1)})
         positions = cell_positions(self.axes_, cells, unknown)
         return np.stack(self._predictive(positions).interval(level), axis=1)
 
@@ -248,7 +255,10 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         return self._predictive(positions).sample(np.random.default_rng(random_state), n)
 
     def components(self, axis: str, top: int = 10) -> pd.DataFrame:
-        """Return the strongest labels of each component on an axis, largest component first."""
+        """Return the strongest labels of each component on an axis, largest component first.
+
+        Labels are ranked by the lower end of their interval: the surely strong ones come first.
+        """
         return self.posterior_.components(axis, top)
 
     # -- saving -----------------------------------------------------------------------------------
@@ -314,6 +324,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     ) -> Outcome:
         if checkpoint is None:
             return run_loop(step, self._stopping(), callbacks=callbacks)
+        refuse_foreign(checkpoint, KIND)
         place = Checkpoint(checkpoint, self.name, self._plain_parameters(), fingerprint(tensor))
         run = (
             place.load()

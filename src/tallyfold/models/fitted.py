@@ -45,6 +45,8 @@ class Fitted:
         How the fit went, which iteration was kept, and why it ended.
     validation_score
         The mean log pmf of the validation cells under the calibrated predictive distribution.
+    parameters
+        The parameters of the fit.
     extra
         Further arrays of a model, such as a network's weights.
     """
@@ -59,6 +61,7 @@ class Fitted:
     reason: str = ""
     validation_score: float | None = None
     extra: Arrays = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         """Return what goes into a model's JSON."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 from tallyfold.errors import ParameterError, StorageError
@@ -23,7 +24,7 @@ def save(model: CountModel, folder: str | os.PathLike[str]) -> None:
         "version": VERSION,
         "tallyfold": __version__,
         "model": model.name,
-        "parameters": model._plain_parameters(),
+        "parameters": model.fitted_.parameters,
         "fitted": model.fitted_.document(),
     }
     write_folder(folder, document, model.fitted_.arrays())
@@ -43,7 +44,7 @@ def load(folder: str | os.PathLike[str]) -> Any:
     from tallyfold.models.registry import MODELS
 
     document, arrays = read_folder(folder, KIND, VERSION)
-    kind = MODELS.get(document.get("model", ""))
+    kind = MODELS.get(str(document.get("model")))
     if kind is None:
         raise StorageError(
             f"{str(folder)!r} holds a model of an unknown kind, {document.get('model')!r}; known "
@@ -54,5 +55,6 @@ def load(folder: str | os.PathLike[str]) -> Any:
         check_parameters(model.get_params(), model.rules)
     except (KeyError, TypeError, ParameterError) as error:
         raise StorageError(f"{str(folder)!r} is damaged: its parameters: {error}") from error
-    model._fitted = Fitted.restored(document.get("fitted") or {}, arrays, str(folder))
+    fitted = Fitted.restored(document.get("fitted") or {}, arrays, str(folder))
+    model._fitted = replace(fitted, parameters=document["parameters"])
     return model
