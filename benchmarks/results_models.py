@@ -66,7 +66,8 @@ differences in the third digit are noise.
   when zeros are missing.
 - With zeros observed a model is asked about cells that it was taught are mostly zero. That, not the
   model, is what makes its error large.
-- Seconds are of one fit on two cores, compiling included where a kernel is met first."""
+- Seconds are of one fit on two cores, compiling included where a kernel is met first, and rough:
+  other work ran at times."""
 HEAD = (
     "| model | MAE, mean | MAE, median | log pmf \\| y ≥ 1 | log pmf | y ln λ - λ | iterations "
     "| seconds |"
