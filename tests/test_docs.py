@@ -41,7 +41,7 @@ def test_readme_example(
     assert len(blocks) == 1
     exec(compile(blocks[0], "README.md", "exec"), {})
     assert "component" in capsys.readouterr().out
-    assert tallyfold.load(tmp_path / "model").name == "bptf"
+    assert tallyfold.load(tmp_path / "model").name == "vae-bptf"
 
 
 def test_reference_lists_every_public_name() -> None:

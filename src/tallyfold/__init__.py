@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tallyfold.models.ptf_kl import PTFKL
     from tallyfold.models.registry import MODELS
     from tallyfold.models.storage import load
+    from tallyfold.models.vae_bptf import VAEBPTF
 
 __all__ = [
     "BPTF",
@@ -41,6 +42,7 @@ __all__ = [
     "MODELS",
     "NTFLS",
     "PTFKL",
+    "VAEBPTF",
     "Axis",
     "Constant",
     "CountTensor",
@@ -66,6 +68,7 @@ _HOMES = {
     "MODELS": "tallyfold.models.registry",
     "MainEffects": "tallyfold.models.main_effects",
     "PTFKL": "tallyfold.models.ptf_kl",
+    "VAEBPTF": "tallyfold.models.vae_bptf",
     "NTFLS": "tallyfold.models.ntf_ls",
     "MLPTF": "tallyfold.models.mlp_tf",
     "Constant": "tallyfold.models.constant",

@@ -36,6 +36,20 @@ def test_it_stops_when_the_objective_hardly_changes():
     assert outcome.converged
 
 
+def test_a_noisy_objective_has_converged_when_its_spread_is_small():
+    class Noisy(Halving):
+        """Alternates by one around -100 from iteration 5 on; equal twice running before."""
+
+        def advance(self, state, iteration):
+            value = -1000.0 if iteration < 5 else -100.0 + (-1) ** iteration
+            return {"x": np.array(value)}, value
+
+    assert run_loop(Noisy(), Rules(max_iter=50, tol=0.011, window=10)).n_iter == 14
+    assert run_loop(Noisy(), Rules(max_iter=50, tol=0.009, window=10)).reason == "max_iter"
+    assert run_loop(Noisy(), Rules(max_iter=50, tol=0.011)).n_iter == 2
+    assert run_loop(Noisy(), Rules(max_iter=50, tol=0.0, window=10)).reason == "max_iter"
+
+
 def test_it_stops_at_the_limit():
     outcome = run_loop(Halving(), Rules(max_iter=5, tol=0.0))
     assert outcome.reason == "max_iter"

@@ -58,12 +58,29 @@ class Step(Protocol):
 
 @dataclass(frozen=True)
 class Rules:
-    """When to stop."""
+    """When to stop.
+
+    Parameters
+    ----------
+    max_iter, min_iter
+        At most, and at least, so many iterations.
+    tol
+        A fit has converged when its objective changes by no more than this, relative to its size.
+    window
+        What a change is: with 1, the difference of the last two objectives; with more, the
+        standard deviation of the last so many, for steps whose objective is noisy.
+    patience
+        Stop when the validation score has not been better for so many iterations.
+    warm_up
+        Tells of a state that it is still warming up: then nothing but `max_iter` stops the fit.
+    """
 
     max_iter: int
     tol: float = 0.0
     patience: int = 10
     min_iter: int = 2
+    window: int = 1
+    warm_up: Callable[[State], bool] | None = None
 
 
 @dataclass
@@ -119,14 +136,14 @@ def run_loop(
     state it was given.
     """
     run = run or Run(step.start())
-    reason = _reason_to_stop(run, rules, step)
+    reason = _reason_to_stop(run, rules)
     kept = len(run.history)
     try:
         while reason is None:
             _iterate(run, step)
             for callback in callbacks:
                 callback(Progress(run.history[-1], rules.max_iter))
-            reason = _reason_to_stop(run, rules, step)
+            reason = _reason_to_stop(run, rules)
             if keep is not None and len(run.history) % every == 0:
                 keep(run)
                 kept = len(run.history)
@@ -169,16 +186,21 @@ def _check_finite(state: State, objective: float, number: int) -> None:
         )
 
 
-def _reason_to_stop(run: Run, rules: Rules, step: Step) -> Reason | None:
+def _reason_to_stop(run: Run, rules: Rules) -> Reason | None:
     number = len(run.history)
     if number >= rules.max_iter:
         return "max_iter"
-    if number < max(rules.min_iter, 2):
+    if number < max(rules.min_iter, 2) or (rules.warm_up and rules.warm_up(run.state)):
         return None
     if run.best is not None and number - run.best_iteration >= rules.patience:
         return "validation"
-    last, before = run.history[-1].objective, run.history[-2].objective
-    change = (last - before) if step.maximise else (before - last)
-    if abs(change) <= rules.tol * max(abs(last), 1e-12) and rules.tol > 0:
+    if rules.tol > 0 and _has_settled([i.objective for i in run.history], rules):
         return "converged"
     return None
+
+
+def _has_settled(objectives: list[float], rules: Rules) -> bool:
+    last = np.array(objectives[-max(rules.window, 2) :])
+    change = np.std(last) if rules.window > 1 else abs(last[-1] - last[0])
+    enough = len(last) >= rules.window
+    return bool(enough and change <= rules.tol * max(abs(last[-1]), 1e-12))

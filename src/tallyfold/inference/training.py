@@ -19,6 +19,18 @@ class TrainingCells:
         self.indices_NM = tensor.indices
         self.counts_N = tensor.counts
 
+    @classmethod
+    def of(
+        cls,
+        shape: tuple[int, ...],
+        indices_NM: npt.NDArray[np.int32],
+        counts_N: npt.NDArray[np.int64],
+    ) -> TrainingCells:
+        """Take cells that belong to no tensor."""
+        cells = cls.__new__(cls)
+        cells.shape, cells.indices_NM, cells.counts_N = shape, indices_NM, counts_N
+        return cells
+
     @cached_property
     def layouts(self) -> tuple[AxisLayout, ...]:
         """The cells sorted along each axis."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize_scalar
 
+from tallyfold.inference.dispersion import best_dispersion, is_power_of_two
 from tallyfold.inference.loop import State
 from tallyfold.inference.training import TrainingCells
 from tallyfold.inference.validation import ValidationCells
@@ -31,9 +31,6 @@ Floats = npt.NDArray[np.float64]
 
 START_SHAPE = 100.0
 """Factors start as draws around one with this shape: close together, but not equal."""
-
-DISPERSION_RANGE = (1e-3, 1e6)
-DISPERSION_CELLS = 200_000
 
 
 @dataclass
@@ -105,8 +102,10 @@ class VariationalStep:
             geo[axis] = gamma.geometric_mean(shapes[axis], rates[axis])
             if self.prior_rate is None:
                 prior_rate_M[axis] = 1 / mean[axis].mean()
-        if self.likelihood.dispersed and self.dispersion is None and _is_power_of_two(iteration):
-            dispersion = self._best_dispersion(geo, mean, dispersion)
+        if self.likelihood.dispersed and self.dispersion is None and is_power_of_two(iteration):
+            dispersion = best_dispersion(
+                self.cells, self.likelihood, mean, dispersion, self.backend
+            )
         new = state_of(shapes, rates)
         new |= {"prior_rate": prior_rate_M, "dispersion": np.array(dispersion)}
         return new, self.bound(new)
@@ -164,21 +163,6 @@ class VariationalStep:
             bound -= float(np.prod([factor.sum(axis=0) for factor in mean], axis=0).sum())
         return bound
 
-    def _best_dispersion(self, geo: list[Floats], mean: list[Floats], now: float) -> float:
-        """Maximise the bound in r; with very many cells, on an even sample of them."""
-        step = max(1, len(self.cells.counts_N) // DISPERSION_CELLS)
-        indices, counts = self.cells.indices_NM[::step], self.cells.counts_N[::step]
-        mean_N = kernels.cell_rates(mean, indices, backend=self.backend)
-
-        def loss(log_r: float) -> float:
-            # y ln g does not depend on r, so the pmf at the mean rates has the bound's slope
-            return -float(self.likelihood.log_pmf(counts, mean_N, np.exp(log_r)).sum())
-
-        low, high = np.log(DISPERSION_RANGE)
-        found = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-3})
-        better = found.fun <= loss(float(np.log(now)))
-        return float(np.exp(found.x)) if better else now
-
 
 def factors_of(state: State) -> tuple[list[Floats], list[Floats]]:
     """Return the shapes and rates of every axis."""
@@ -192,7 +176,3 @@ def state_of(shapes: list[Floats], rates: list[Floats]) -> State:
     """Name the shapes and rates of every axis."""
     state: State = {f"shape_{axis}": shape for axis, shape in enumerate(shapes)}
     return state | {f"rate_{axis}": rate for axis, rate in enumerate(rates)}
-
-
-def _is_power_of_two(number: int) -> bool:
-    return number & (number - 1) == 0

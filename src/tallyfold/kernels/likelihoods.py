@@ -38,7 +38,9 @@ def dispersion_array(likelihood: str, dispersion: float | Floats | None, size: i
     return r_D
 
 
-def expected_exposure(likelihood: str, rate_N: Floats, count_N: Floats, r_N: Floats) -> Floats:
+def expected_exposure(
+    likelihood: str, rate_N: Floats, count_N: Floats | Ints, r_N: Floats
+) -> Floats:
     """Return the slope of the log normaliser: how much of a cell's rate counts as seen."""
     code = likelihood_code(likelihood)
     if code == 0:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tallyfold.errors import BackendError, ParameterError
 from tallyfold.kernels import reference
+from tallyfold.kernels.announce import announce_compilation
 from tallyfold.kernels.arrays import Factors, Floats, Ints, Positions
 from tallyfold.kernels.layout import AxisLayout
 
@@ -152,4 +153,5 @@ def _kernel(name: str, factors: Factors, n_cells: int, backend: str) -> Any:
     work = n_cells * len(factors) * factors[0].shape[1]
     if backend == "numpy" or (backend == "auto" and work < SMALL_WORK):
         return getattr(reference, name)
+    announce_compilation()
     return getattr(import_module(_FUSED[name]), name)

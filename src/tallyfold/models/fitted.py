@@ -15,6 +15,7 @@ from tallyfold.errors import FormatError, StorageError
 from tallyfold.inference.loop import Iteration
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.posterior.interactions import Interaction
 from tallyfold.posterior.point_factors import PointFactors
 from tallyfold.posterior.predictive import Calibration
 from tallyfold.posterior.sampled_factors import SampledFactors
@@ -49,6 +50,10 @@ class Fitted:
         The parameters of the fit.
     extra
         Further arrays of a model, such as a network's weights.
+    interactions
+        Multipliers of combinations of axes, for models that have them.
+    others
+        What further members of a mixture of fits left.
     """
 
     axes: tuple[Axis, ...]
@@ -62,6 +67,8 @@ class Fitted:
     validation_score: float | None = None
     extra: Arrays = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
+    interactions: tuple[Interaction, ...] = ()
+    others: tuple[Fitted, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """Return what goes into a model's JSON."""
@@ -76,14 +83,20 @@ class Fitted:
             "n_iter": self.n_iter,
             "reason": self.reason,
             "validation_score": self.validation_score,
+            "interactions": len(self.interactions),
+            "others": [other.document() for other in self.others],
         }
 
     def arrays(self) -> Arrays:
         """Return what goes into a model's arrays, the labels among them."""
         arrays: Arrays = {"axes": np.frombuffer(axes_to_bytes(self.axes), np.uint8)}
         if self.factors is not None:
-            arrays |= {f"factors/{name}": array for name, array in self.factors.arrays().items()}
-        return arrays | {f"extra/{name}": array for name, array in self.extra.items()}
+            arrays |= _named("factors/", self.factors.arrays())
+        for number, interaction in enumerate(self.interactions):
+            arrays |= _named(f"interaction_{number}/", interaction.arrays())
+        for number, other in enumerate(self.others):
+            arrays |= _named(f"other_{number}/", other.arrays())
+        return arrays | _named("extra/", self.extra)
 
     @classmethod
     def restored(cls, document: dict[str, Any], arrays: Arrays, folder: str) -> Fitted:
@@ -103,6 +116,14 @@ class Fitted:
                 document["reason"],
                 document["validation_score"],
                 _part(arrays, "extra/"),
+                interactions=tuple(
+                    Interaction.from_arrays(_part(arrays, f"interaction_{number}/"))
+                    for number in range(document.get("interactions", 0))
+                ),
+                others=tuple(
+                    cls.restored(other, _part(arrays, f"other_{number}/"), folder)
+                    for number, other in enumerate(document.get("others", ()))
+                ),
             )
         except (KeyError, TypeError, ValueError, FormatError) as error:
             raise StorageError(f"{folder!r} is damaged: {error!r}") from error
@@ -111,6 +132,10 @@ class Fitted:
 def _factors(kind: str, axes: Sequence[Axis], arrays: Arrays) -> Factors:
     names, labels = [axis.name for axis in axes], [axis.labels for axis in axes]
     return FACTORS[kind].from_arrays(names, labels, _part(arrays, "factors/"))
+
+
+def _named(prefix: str, arrays: Arrays) -> Arrays:
+    return {prefix + name: array for name, array in arrays.items()}
 
 
 def _part(arrays: Arrays, prefix: str) -> Arrays:

@@ -12,8 +12,10 @@ from tallyfold.models.mlp_tf import MLPTF
 from tallyfold.models.ntf_ls import NTFLS
 from tallyfold.models.online_gibbs_bptf import OnlineGibbsBPTF
 from tallyfold.models.ptf_kl import PTFKL
+from tallyfold.models.vae_bptf import VAEBPTF
 
 MODELS: dict[str, Any] = {
+    "vae-bptf": VAEBPTF,
     "bptf": BPTF,
     "bptf-gibbs": GibbsBPTF,
     "online-gibbs": OnlineGibbsBPTF,

@@ -56,5 +56,7 @@ def load(folder: str | os.PathLike[str]) -> Any:
     except (KeyError, TypeError, ParameterError) as error:
         raise StorageError(f"{str(folder)!r} is damaged: its parameters: {error}") from error
     fitted = Fitted.restored(document.get("fitted") or {}, arrays, str(folder))
-    model._fitted = replace(fitted, parameters=document["parameters"])
+    given = {"parameters": document["parameters"]}
+    others = tuple(replace(other, **given) for other in fitted.others)
+    model._fitted = replace(fitted, others=others, **given)
     return model

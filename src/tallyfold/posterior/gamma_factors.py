@@ -79,11 +79,7 @@ class GammaFactors(Factors):
 
     def rate_moments(self, indices_NM: npt.NDArray[np.integer]) -> tuple[Floats, Floats]:
         """Return mean and variance of the rates; exact, since all factors are independent."""
-        means = [shape / rate for shape, rate in zip(self.shapes, self.rates, strict=True)]
-        squares = [mean**2 for mean in means]
-        seconds = [s * (1 + 1 / shape) for s, shape in zip(squares, self.shapes, strict=True)]
-        variance_N = rates_at(seconds, indices_NM) - rates_at(squares, indices_NM)
-        return rates_at(means, indices_NM), np.maximum(variance_N, 0.0)
+        return gamma_rate_moments(self.shapes, self.rates, indices_NM)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the shapes and rates by name."""
@@ -106,6 +102,17 @@ class GammaFactors(Factors):
             dataset[f"{name}_shape"] = ((name, "component"), self.shape(name))
             dataset[f"{name}_rate"] = ((name, "component"), self.rate(name))
         return dataset
+
+
+def gamma_rate_moments(
+    shapes: Sequence[Floats], rates: Sequence[Floats], indices_NM: npt.NDArray[np.integer]
+) -> tuple[Floats, Floats]:
+    """Return mean and variance of the rates of cells, for independent Gamma factors."""
+    means = [shape / rate for shape, rate in zip(shapes, rates, strict=True)]
+    squares = [mean**2 for mean in means]
+    seconds = [square * (1 + 1 / shape) for square, shape in zip(squares, shapes, strict=True)]
+    variance_N = rates_at(seconds, indices_NM) - rates_at(squares, indices_NM)
+    return rates_at(means, indices_NM), np.maximum(variance_N, 0.0)
 
 
 def completed_gammas(

@@ -1,6 +1,6 @@
 """A count whose rate is uncertain: the predictive distribution over posterior draws."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,11 +9,14 @@ from scipy.special import logsumexp
 
 from tallyfold.errors import ParameterError, ShapeError
 from tallyfold.kernels.arrays import Floats, Ints
-from tallyfold.probability.counts import CountLikelihood
+from tallyfold.probability.counts import COUNTS, CountLikelihood
 from tallyfold.probability.quantiles import mixture_quantile
 
 BLOCK = 2**18
 """Draws times cells that are worked on at once: a few MB per intermediate array."""
+
+NO_DISPERSION = 1e9
+"""The r of a negative binomial that is as good as a Poisson."""
 
 
 @dataclass(frozen=True)
@@ -120,3 +123,18 @@ class CountMixture:
         for start in range(0, self.rate_SN.shape[1], width):
             cells = slice(start, start + width)
             yield cells, self.rate_SN[:, cells], r_SN[:, cells]
+
+
+def mixed(parts: Sequence[CountMixture]) -> CountMixture:
+    """Mix distributions of the same cells, each draw with the same weight."""
+    if len(parts) == 1:
+        return parts[0]
+    truncated = parts[0].likelihood.truncated
+    rate_SN = np.concatenate([part.rate_SN for part in parts])
+    if not any(part.likelihood.dispersed for part in parts):
+        return CountMixture(COUNTS["poisson", truncated], rate_SN)
+    r = [
+        part._r_SN if part.likelihood.dispersed else np.full_like(part.rate_SN, NO_DISPERSION)
+        for part in parts
+    ]
+    return CountMixture(COUNTS["negative-binomial", truncated], rate_SN, np.concatenate(r))

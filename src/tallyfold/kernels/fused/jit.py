@@ -24,8 +24,11 @@ def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return compiled
 
 
-jit = _compiler()
-"""IEEE arithmetic in the order written."""
+jit = _compiler(fastmath=False)
+"""IEEE arithmetic in the order written. Said outright: what is left out is taken from a caller."""
+
+jit_in_order = _compiler(fastmath={"contract"})
+"""As `jit`, but a product and a sum may become one instruction."""
 
 jit_sums = _compiler(fastmath=_SUMS)
 """A sum over components may be taken in vectors; NaN and infinity stay honest."""

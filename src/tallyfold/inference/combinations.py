@@ -1,0 +1,81 @@
+"""Which combinations of axes get multipliers, and where the cells stand among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.posterior.interactions import combination_keys, countable, places_of
+
+Ints = npt.NDArray[np.int64]
+Cells = npt.NDArray[np.integer[Any]]
+
+LEAST_KNOWN = 0.01
+"""Combinations of which less than this share of held-out cells was seen cannot help."""
+WORTH_SELECTING = 0.8
+"""If more training cells than this share matter, all are taken."""
+
+
+@dataclass(frozen=True)
+class Combinations:
+    """The combinations of some axes among training and held-out cells.
+
+    Attributes
+    ----------
+    axes, sizes, keys_P
+        As in `Interaction`.
+    place_N, held_place_V
+        Where the combinations of training and of held-out cells stand among the keys.
+    matter_N
+        The training cells whose combination some held-out cell shares: all that training needs.
+    """
+
+    axes: tuple[int, ...]
+    sizes: tuple[int, ...]
+    keys_P: Ints
+    place_N: Ints
+    held_place_V: Ints
+    matter_N: Ints | slice
+
+    @classmethod
+    def of(
+        cls, axes: Sequence[int], shape: Sequence[int], cells_NM: Cells, held_VM: Cells
+    ) -> Combinations:
+        """Find the combinations of the training cells, and where held-out cells share them."""
+        sizes = tuple(shape[axis] for axis in axes)
+        keys_P, place_N = np.unique(combination_keys(cells_NM, axes, sizes), return_inverse=True)
+        held_V = places_of(combination_keys(held_VM, axes, sizes), keys_P)
+        hit_P1 = np.bincount(held_V, minlength=len(keys_P) + 1) > 0
+        hit_N = hit_P1[place_N]
+        matter_N = np.flatnonzero(hit_N) if hit_N.mean() < WORTH_SELECTING else slice(None)
+        return cls(tuple(axes), sizes, keys_P, place_N.astype(np.int64), held_V, matter_N)
+
+    @property
+    def n_places(self) -> int:
+        """The combinations seen, and one for all others."""
+        return len(self.keys_P) + 1
+
+    @property
+    def known_share(self) -> float:
+        """Of how many held-out cells the combination was seen in training."""
+        return float(np.mean(self.held_place_V < len(self.keys_P)))
+
+
+def candidate_axes(n_axes: int, shape: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the sets of axes worth trying: pairs, and all axes but one."""
+    sizes = sorted({2, n_axes - 1}) if n_axes > 2 else []
+    subsets = [subset for size in sizes for subset in combinations(range(n_axes), size)]
+    return [subset for subset in subsets if countable([shape[axis] for axis in subset])]
+
+
+def useful_combinations(
+    subsets: Sequence[tuple[int, ...]], shape: Sequence[int], cells_NM: Cells, held_VM: Cells
+) -> list[Combinations]:
+    """Find the combinations of each set of axes; leave out sets that no held-out cell shares."""
+    found = [Combinations.of(subset, shape, cells_NM, held_VM) for subset in subsets]
+    return [each for each in found if each.known_share >= LEAST_KNOWN]

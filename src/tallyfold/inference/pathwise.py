@@ -1,0 +1,84 @@
+"""Gamma draws, and how they move when their parameters do: the pathwise gradient.
+
+A draw is z = e / rate with e ~ Gamma(shape, 1). Held at its quantile, e moves with the shape by
+-(dP / dshape) / p, where P is its distribution function and p its density (the minus sign is
+missing in the paper). Torch has the approximation by Jankowiak and Obermeyer (ICML 2018) in three
+regimes; its relative error is below 1e-3.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.probability import gamma
+
+Floats = npt.NDArray[np.float64]
+
+LEAST_DRAW = 1e-8
+"""Draws are kept above it; one that had to be does not move with its parameters."""
+
+
+class Draw(NamedTuple):
+    """A draw of every factor, and its derivatives by shape and by rate."""
+
+    z_DK: Floats
+    by_shape_DK: Floats
+    by_rate_DK: Floats
+
+
+def draw_factors(rng: np.random.Generator, shape_DK: Floats, rate_DK: Floats) -> Floats:
+    """Draw factors, at least ``LEAST_DRAW``."""
+    return np.maximum(gamma.sample(rng, shape_DK, rate_DK), LEAST_DRAW)
+
+
+def pathwise_draw(rng: np.random.Generator, shape_DK: Floats, rate_DK: Floats) -> Draw:
+    """Draw factors with their derivatives.
+
+    Examples
+    --------
+    >>> shape, rate = np.array([[2.0]]), np.array([[4.0]])
+    >>> draw = pathwise_draw(np.random.default_rng(0), shape, rate)
+    >>> bool(draw.by_rate_DK == -draw.z_DK / 4)
+    True
+    """
+    z_DK = draw_factors(rng, shape_DK, rate_DK)
+    moves_DK = z_DK > LEAST_DRAW
+    by_shape_DK = np.where(moves_DK, shape_slope(z_DK * rate_DK, shape_DK) / rate_DK, 0.0)
+    return Draw(z_DK, by_shape_DK, np.where(moves_DK, -z_DK / rate_DK, 0.0))
+
+
+def shape_slope(standard_DK: Floats, shape_DK: Floats) -> Floats:
+    """Return the derivative by the shape of draws from Gamma(shape, 1)."""
+    import torch
+
+    slope = torch._standard_gamma_grad(torch.tensor(shape_DK), torch.tensor(standard_DK))
+    return np.asarray(slope.numpy())
+
+
+def kl_slopes(
+    shape_DK: Floats, rate_DK: Floats, prior_shape: float, prior_rate: float
+) -> tuple[Floats, Floats]:
+    """Return the derivatives by shape and by rate of KL(Gamma(shape, rate) || the prior)."""
+    by_shape_DK = (shape_DK - prior_shape) * trigamma(shape_DK) + prior_rate / rate_DK - 1.0
+    by_rate_DK = (prior_shape - prior_rate * shape_DK / rate_DK) / rate_DK
+    return by_shape_DK, by_rate_DK
+
+
+def trigamma(x: Floats) -> Floats:
+    """Return the second derivative of ln Gamma; scipy's, by a zeta function, is ten times slower.
+
+    Eight steps of the recurrence, then Stirling's series: exact to 1e-11.
+
+    Examples
+    --------
+    >>> float((trigamma(np.array(1.0)) - np.pi**2 / 6).round(10)) + 0.0
+    0.0
+    """
+    steps = np.sum([1.0 / (x + i) ** 2 for i in range(8)], axis=0)
+    u = 1.0 / (x + 8.0)
+    v = u * u
+    series = u * (1 + v * (1 / 6 - v * (1 / 30 - v * (1 / 42 - v * (1 / 30 - v * 5 / 66)))))
+    return np.asarray(steps + series + 0.5 * v)

@@ -1,0 +1,205 @@
+"""The encoders of one axis: small networks on its cells, summed per entity, with gradients.
+
+A cell and component k give the input (the other axes' factors at k in axis order, the count).
+One network turns it into the cell's part of a shape, another into its part of a rate; parts are
+weighted and summed over an entity's cells. There are K pairs of networks, or one for all.
+
+Three forms compute this: NumPy (the reference), fused and compiled (float32 inside, distinct rows)
+and eager torch, for networks that have no compiled form.
+"""
+
+import warnings
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from tallyfold.errors import BackendError, ParameterError, ShapeError, SlowPathWarning
+from tallyfold.kernels.announce import announce_compilation
+from tallyfold.kernels.arrays import Factors, Floats
+from tallyfold.kernels.layout import AxisLayout
+
+KINDS = ("shape", "rate")
+HIDDEN_ACTIVATIONS = ("softplus", "relu", "sigmoid")
+OUTPUT_ACTIVATIONS = ("softplus", "sigmoid")
+BACKENDS = ("auto", "numba", "numpy", "torch")
+
+INPUT_CAP = 1e15
+"""Inputs (factors and counts) beyond it are taken as it, so that float32 never overflows."""
+
+FUSED_LAYERS = 1
+"""The most hidden layers that the fused kernel has."""
+
+SMALL_WORK = 20_000
+"""Cells times hidden units below which ``"auto"`` means NumPy: done before a compiler starts."""
+
+Weights = Mapping[str, Floats]
+"""``{kind}_weight_{l}`` (C, fan in, fan out) and ``{kind}_bias_{l}`` (C, fan out) for both
+kinds and l = 0 to the number of hidden layers; C is K, or 1 if components share networks."""
+
+
+class Network(NamedTuple):
+    """The form of an encoder: its depth, its width and its activations."""
+
+    hidden_layers: int
+    hidden_units: int
+    hidden_activation: str
+    output_activation: str
+
+
+class AxisEncoder(Protocol):
+    """Both networks of one axis."""
+
+    def forward(
+        self, weights: Weights, factors: Factors, weight_N: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return the sums ``shape_DK`` and ``rate_DK``; zero for an entity without a cell.
+
+        Parameters
+        ----------
+        weights
+            The networks' weights, named as :data:`Weights` says.
+        factors
+            One (D, K) array per axis; the axis's own is not looked at.
+        weight_N
+            A weight for each cell, in the cells' original order.
+        """
+        ...
+
+    def backward(
+        self,
+        weights: Weights,
+        factors: Factors,
+        weight_N: Floats,
+        shape_grad_DK: Floats,
+        rate_grad_DK: Floats,
+    ) -> dict[str, Floats]:
+        """Return the gradient of ``sum(shape_grad * shape + rate_grad * rate)``, by name.
+
+        The first three arguments are those of :meth:`forward`. Coming right after it, with
+        equal values, saves an evaluation.
+        """
+        ...
+
+
+def axis_encoder(layout: AxisLayout, network: Network, *, backend: str = "auto") -> AxisEncoder:
+    """Return the encoder of the layout's axis, by whoever computes it fastest.
+
+    Parameters
+    ----------
+    layout
+        The cells in the order of the axis.
+    network
+        The form of both networks.
+    backend
+        ``"numba"`` (compiled), ``"numpy"``, ``"torch"``, or ``"auto"``: NumPy if there is little
+        to do, else compiled. A network without a compiled form goes to torch, with a warning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tallyfold.kernels.layout import axis_layout
+    >>> layout = axis_layout(np.array([[0, 0], [2, 1]]), np.array([1, 4]), 0, 3)
+    >>> encoder = axis_encoder(layout, Network(0, 0, "softplus", "softplus"))
+    >>> weight, bias = np.array([[[1.0], [0.5]]]), np.zeros((1, 1))
+    >>> weights = {"shape_weight_0": weight, "shape_bias_0": bias}
+    >>> weights |= {"rate_weight_0": weight, "rate_bias_0": bias}
+    >>> shape_DK, _ = encoder.forward(weights, [np.ones((3, 1)), np.ones((2, 1))], np.ones(2))
+    >>> shape_DK.round(3).ravel().tolist()
+    [1.701, 0.0, 3.049]
+    """
+    _check_network(network)
+    if backend not in BACKENDS:
+        raise BackendError(f"`backend` must be one of {BACKENDS}; got {backend!r}.")
+    small = len(layout.counts_N) * max(1, network.hidden_units) < SMALL_WORK
+    if backend == "numpy" or (backend == "auto" and small):
+        from tallyfold.kernels.encoder_reference import ReferenceEncoder
+
+        return ReferenceEncoder(layout, network)
+    if backend != "torch" and network.hidden_layers <= FUSED_LAYERS:
+        announce_compilation()
+        from tallyfold.kernels.fused.encoder import FusedEncoder
+
+        return FusedEncoder(layout, network)
+    if backend != "torch":
+        _warn_slow(network)
+    from tallyfold.kernels.encoder_torch import TorchEncoder
+
+    return TorchEncoder(layout, network)
+
+
+def check_arguments(
+    layout: AxisLayout, network: Network, weights: Weights, factors: Factors, weight_N: Floats
+) -> int:
+    """Refuse arrays that do not fit together; return the number of components."""
+    if len(factors) != len(layout.reach_M):
+        raise ShapeError(f"Cells have {len(layout.reach_M)} axes; got {len(factors)} factors.")
+    others = [m for m in range(len(factors)) if m != layout.axis]
+    n_components = int(factors[others[0]].shape[-1])
+    for m in others:
+        reach, shape = layout.reach_M[m], factors[m].shape
+        if len(shape) != 2 or shape[0] < reach or shape[1] != n_components:
+            raise ShapeError(
+                f"Factor {m} must be (D, {n_components}) with D >= {reach}; got {shape}."
+            )
+    if weight_N.shape != layout.counts_N.shape:
+        raise ShapeError(f"{len(layout.counts_N)} cells but weights of shape {weight_N.shape}.")
+    _check_weights(network, weights, len(factors), n_components)
+    return n_components
+
+
+def layer_sizes(network: Network, n_inputs: int) -> list[tuple[int, int]]:
+    """Return the fan in and fan out of every layer, the output's last."""
+    widths = [n_inputs, *[network.hidden_units] * network.hidden_layers, 1]
+    return list(pairwise(widths))
+
+
+def other_factors(layout: AxisLayout, factors: Factors) -> list[Floats]:
+    """Return the other axes' factors, capped."""
+    others = [factor for m, factor in enumerate(factors) if m != layout.axis]
+    return [np.clip(factor_DK, -INPUT_CAP, INPUT_CAP) for factor_DK in others]
+
+
+def _check_network(network: Network) -> None:
+    """Refuse what is no network, or one whose output may be zero."""
+    if network.hidden_layers < 0 or (network.hidden_layers and network.hidden_units < 1):
+        raise ParameterError(
+            f"`hidden_layers` must be 0 or more, `hidden_units` 1 or more; got {network}."
+        )
+    if network.hidden_activation not in HIDDEN_ACTIVATIONS:
+        raise ParameterError(
+            f"`hidden_activation` must be one of {HIDDEN_ACTIVATIONS}; "
+            f"got {network.hidden_activation!r}."
+        )
+    if network.output_activation not in OUTPUT_ACTIVATIONS:
+        raise ParameterError(
+            f"`output_activation` must be one of {OUTPUT_ACTIVATIONS}, which are never zero: "
+            f"shapes and rates must be positive; got {network.output_activation!r}."
+        )
+
+
+def _check_weights(network: Network, weights: Weights, n_inputs: int, n_components: int) -> None:
+    """Refuse weights of another network."""
+    n_networks = weights["shape_weight_0"].shape[0]
+    if n_networks not in (1, n_components):
+        raise ShapeError(f"Weights for {n_networks} networks, but {n_components} components.")
+    for kind in KINDS:
+        for layer, (fan_in, fan_out) in enumerate(layer_sizes(network, n_inputs)):
+            for name, wanted in (
+                (f"{kind}_weight_{layer}", (n_networks, fan_in, fan_out)),
+                (f"{kind}_bias_{layer}", (n_networks, fan_out)),
+            ):
+                if weights[name].shape != wanted:
+                    raise ShapeError(f"`{name}` must be {wanted}; got {weights[name].shape}.")
+
+
+def _warn_slow(network: Network) -> None:
+    """Say what is slow, why, and what would be fast."""
+    warnings.warn(
+        f"Encoders with {network.hidden_layers} hidden layers have no compiled kernel: every "
+        "iteration runs in eager torch, which takes about ten times as long. "
+        f"`hidden_layers` of 0 to {FUSED_LAYERS} is fast, with any activation and width.",
+        SlowPathWarning,
+        stacklevel=3,
+    )

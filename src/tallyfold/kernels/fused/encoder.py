@@ -1,0 +1,188 @@
+"""Encoders compiled: each distinct row once, in float32, the same bits on any number of threads."""
+
+from typing import Any
+
+import numpy as np
+
+from tallyfold.kernels.arrays import Factors, Floats
+from tallyfold.kernels.encoder import Network, Weights, check_arguments
+from tallyfold.kernels.fused.encoder_passes import differentiate, evaluate
+from tallyfold.kernels.fused.encoder_weights import (
+    Packed,
+    Singles,
+    counts_as_inputs,
+    pack,
+    unpack,
+)
+from tallyfold.kernels.fused.jit import jit_sums
+from tallyfold.kernels.fused.pack import VECTOR, frozen
+from tallyfold.kernels.fused.pieces import sum_pieces
+from tallyfold.kernels.fused.softplus import BLOCK, CODES
+from tallyfold.kernels.layout import AxisLayout
+from tallyfold.kernels.rows import distinct_rows
+from tallyfold.kernels.threads import run_chunks
+
+CHUNK_BLOCKS = 2
+MOST_CHUNKS = 128
+"""Each chunk has its own sums of gradients, to be added in the chunks' order."""
+
+
+class FusedEncoder:
+    """See :class:`tallyfold.kernels.encoder.AxisEncoder`; for networks of one hidden layer or none.
+
+    The slope of every row's output is kept from one forward pass to the next, and so is the memory:
+    one encoder serves one caller at a time.
+    """
+
+    def __init__(self, layout: AxisLayout, network: Network) -> None:
+        self.layout = layout
+        self.network = network
+        self.rows = distinct_rows(layout)
+        self.others_JR = self.rows.others_RJ.T
+        self.counts_R = counts_as_inputs(self.rows.counts_R)
+        self.codes = (CODES[network.hidden_activation], CODES[network.output_activation])
+        self.n_blocks = -(-len(self.counts_R) // BLOCK)
+        self.chunk_blocks = max(CHUNK_BLOCKS, -(-self.n_blocks // MOST_CHUNKS))
+        self._lent: tuple[Singles, Singles] | None = None
+        self._kept: Packed | None = None
+
+    def forward(
+        self, weights: Weights, factors: Factors, weight_N: Floats
+    ) -> tuple[Floats, Floats]:
+        """Evaluate the rows, then add each cell's row to its entity."""
+        n_components = check_arguments(self.layout, self.network, weights, factors, weight_N)
+        packed = pack(self.layout, self.network, weights, factors)
+        value_RW: Any = self._evaluate(packed, factors)[0]
+        sums_DW = sum_pieces(
+            _add_rows,
+            self.layout,
+            value_RW,
+            np.zeros(len(factors), dtype=np.int64),
+            self.rows.row_N,
+            frozen(weight_N, np.float64),
+        )
+        return sums_DW[:, :n_components].copy(), sums_DW[:, n_components : 2 * n_components].copy()
+
+    def backward(
+        self,
+        weights: Weights,
+        factors: Factors,
+        weight_N: Floats,
+        shape_grad_DK: Floats,
+        rate_grad_DK: Floats,
+    ) -> dict[str, Floats]:
+        """Add each cell's gradient to its row and send the rows back through the layers.
+
+        Gradients are divided by their largest before they become float32, so that neither huge
+        nor tiny ones are lost.
+        """
+        check_arguments(self.layout, self.network, weights, factors, weight_N)
+        packed = pack(self.layout, self.network, weights, factors)
+        if self._kept is None or self._lent is None or not self._kept.equals(packed):
+            _, slope_GWB = self._evaluate(packed, factors)
+        else:
+            _, slope_GWB = self._lent
+        grad_TDK = np.stack([shape_grad_DK, rate_grad_DK], dtype=np.float64)
+        peak_TK = np.abs(grad_TDK).max(axis=1, initial=0.0)
+        if packed.output_TCI.shape[1] == 1:
+            peak_TK = peak_TK.max(axis=1, keepdims=True)
+        peak_TK[peak_TK == 0.0] = 1.0
+        peak = float(np.abs(weight_N).max(initial=0.0)) or 1.0
+        grad_DW = np.hstack(list(grad_TDK / peak_TK[:, None, :]))
+        hidden, output = self._differentiate(packed, slope_GWB, weight_N / peak, grad_DW, factors)
+        peak_TC1 = (peak * peak_TK)[:, :, None]
+        return unpack(self.network, weights, hidden * peak_TC1[..., None], output * peak_TC1)
+
+    def _evaluate(self, packed: Packed, factors: Factors) -> tuple[Singles, Singles]:
+        """Return value and slope of every row; columns are padded to whole vectors."""
+        value_RW, slope_GWB = self._memory(2 * len(packed.table_KR))
+        arrays = (*packed, self._first(factors))
+
+        def visit(start: int, stop: int) -> None:
+            evaluate(
+                start,
+                stop,
+                self.codes,
+                self.others_JR,
+                self.counts_R,
+                arrays,
+                value_RW,
+                slope_GWB,
+            )
+
+        run_chunks(visit, self.n_blocks)
+        self._kept = packed
+        return value_RW, slope_GWB
+
+    def _memory(self, width: int) -> tuple[Singles, Singles]:
+        """Return arrays for values and slopes: the last ones, if they have the right width."""
+        if self._lent is None or self._lent[1].shape[1] != width:
+            padded = -(-width // VECTOR) * VECTOR
+            value_RW = np.zeros((len(self.counts_R), padded), dtype=np.float32)
+            slope_GWB = np.empty((self.n_blocks, width, BLOCK), dtype=np.float32)
+            self._lent = (value_RW, slope_GWB)
+        self._kept = None
+        return self._lent
+
+    def _differentiate(
+        self,
+        packed: Packed,
+        slope_GWB: Singles,
+        weight_N: Floats,
+        grad_DW: Floats,
+        factors: Factors,
+    ) -> tuple[Floats, Floats]:
+        """Return the chunks' sums, added in order."""
+        n_chunks = -(-self.n_blocks // self.chunk_blocks)
+        hidden_HTCUI = np.zeros((n_chunks, *packed.hidden_TCUI.shape))
+        output_HTCI = np.zeros((n_chunks, *packed.output_TCI.shape))
+        rows, arrays = self.rows, (*packed, self._first(factors))
+        cells = (rows.indptr_R1, rows.source_N, rows.entity_N, weight_N, grad_DW)
+
+        def visit(start: int, stop: int) -> None:
+            differentiate(
+                start,
+                stop,
+                self.chunk_blocks,
+                self.codes,
+                self.others_JR,
+                self.counts_R,
+                arrays,
+                slope_GWB,
+                cells,
+                hidden_HTCUI,
+                output_HTCI,
+            )
+
+        run_chunks(visit, n_chunks)
+        return hidden_HTCUI.sum(axis=0), output_HTCI.sum(axis=0)
+
+    def _first(self, factors: Factors) -> Any:
+        """Return where each other axis begins in the table."""
+        sizes = [len(factor) for m, factor in enumerate(factors) if m != self.layout.axis]
+        return np.cumsum([0, *sizes[:-1]])
+
+
+@jit_sums
+def _add_rows(  # type: ignore[no-untyped-def]
+    start,
+    stop,
+    piece_cell_S1,
+    piece_entity_S,
+    others_NJ,
+    order_N,
+    counts_N,
+    value_RW,
+    own_first,
+    first_J,
+    sums_SW,
+    row_N,
+    weight_N,
+):
+    """Sum the rows of cells, weighted, over the pieces start..stop."""
+    for s in range(start, stop):
+        sums_W = sums_SW[s]
+        for n in range(piece_cell_S1[s], piece_cell_S1[s + 1]):
+            weight, value_W = weight_N[order_N[n]], value_RW[row_N[n]]
+            for w in range(len(sums_W)):
+                sums_W[w] += weight * value_W[w]

@@ -1,0 +1,98 @@
+"""Compiled form of the evidence network: no array of cells times hidden units is ever made."""
+
+import math
+
+import numpy as np
+
+from tallyfold.kernels.arrays import Floats
+from tallyfold.kernels.evidence import Layers
+from tallyfold.kernels.fused.cells import chunk_count, chunk_edges
+from tallyfold.kernels.fused.jit import jit_sums
+from tallyfold.kernels.fused.pack import frozen
+from tallyfold.kernels.threads import run_chunks
+
+
+def evidence_weights(net: Layers, x_2N: Floats) -> Floats:
+    """Compiled form of :func:`tallyfold.kernels.evidence.evidence_weights`."""
+    arrays = _frozen(net, x_2N)
+    weight_2N = np.empty_like(x_2N)
+    n_cells = x_2N.shape[1]
+
+    def visit(start: int, stop: int) -> None:
+        _weights(*chunk_edges(start, stop, n_cells), *arrays, weight_2N)
+
+    run_chunks(visit, chunk_count(n_cells))
+    return weight_2N
+
+
+def evidence_gradient(net: Layers, x_2N: Floats, slope_2N: Floats) -> Floats:
+    """Compiled form of :func:`tallyfold.kernels.evidence.evidence_gradient`."""
+    arrays, slope = _frozen(net, x_2N), frozen(slope_2N, np.float64)
+    n_cells, units = x_2N.shape[1], len(net.hidden_H)
+    n_chunks = chunk_count(n_cells)
+    part_CP = np.zeros((n_chunks, 5 * units + 2))
+
+    def visit(start: int, stop: int) -> None:
+        for chunk in range(start, stop):
+            _add_gradient(*chunk_edges(chunk, chunk + 1, n_cells), *arrays, slope, part_CP[chunk])
+
+    run_chunks(visit, n_chunks)
+    return np.asarray(part_CP.sum(axis=0))  # over chunks, which do not depend on threads
+
+
+def _frozen(net: Layers, x_2N: Floats) -> tuple[object, ...]:
+    return tuple(frozen(array, np.float64) for array in (*net, x_2N))
+
+
+@jit_sums
+def _inner(into_2H, hidden_H, out_H2, bias_2, x, y, unit_H):  # type: ignore[no-untyped-def]
+    """Write the hidden units; return what goes into the two softplus."""
+    one, two = bias_2[0], bias_2[1]
+    for h in range(len(hidden_H)):
+        unit = max(into_2H[0, h] * x + into_2H[1, h] * y + hidden_H[h], 0.0)
+        unit_H[h] = unit
+        one += unit * out_H2[h, 0]
+        two += unit * out_H2[h, 1]
+    return one, two
+
+
+@jit_sums
+def _softplus(a):  # type: ignore[no-untyped-def]
+    return max(a, 0.0) + math.log1p(math.exp(-abs(a)))
+
+
+@jit_sums
+def _sigmoid(a):  # type: ignore[no-untyped-def]
+    e = math.exp(-abs(a))
+    return 1.0 / (1.0 + e) if a >= 0.0 else e / (1.0 + e)
+
+
+@jit_sums
+def _weights(start, stop, into_2H, hidden_H, out_H2, bias_2, x_2N, weight_2N):  # type: ignore[no-untyped-def]
+    unit_H = np.empty(len(hidden_H))
+    for n in range(start, stop):
+        one, two = _inner(into_2H, hidden_H, out_H2, bias_2, x_2N[0, n], x_2N[1, n], unit_H)
+        weight_2N[0, n] = _softplus(one)
+        weight_2N[1, n] = _softplus(two)
+
+
+@jit_sums
+def _add_gradient(  # type: ignore[no-untyped-def]
+    start, stop, into_2H, hidden_H, out_H2, bias_2, x_2N, slope_2N, sum_P
+):
+    units = len(hidden_H)
+    unit_H = np.empty(units)
+    for n in range(start, stop):
+        x, y = x_2N[0, n], x_2N[1, n]
+        one, two = _inner(into_2H, hidden_H, out_H2, bias_2, x, y, unit_H)
+        one, two = slope_2N[0, n] * _sigmoid(one), slope_2N[1, n] * _sigmoid(two)
+        for h in range(units):
+            slope = one * out_H2[h, 0] + two * out_H2[h, 1]
+            slope = slope if unit_H[h] > 0.0 else 0.0
+            sum_P[h] += slope * x
+            sum_P[units + h] += slope * y
+            sum_P[2 * units + h] += slope
+            sum_P[3 * units + 2 * h] += one * unit_H[h]
+            sum_P[3 * units + 2 * h + 1] += two * unit_H[h]
+        sum_P[5 * units] += one
+        sum_P[5 * units + 1] += two

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+
+from tallyfold.inference.combinations import Combinations, candidate_axes, useful_combinations
+
+SHAPE = (4, 3, 2)
+CELLS = np.array([[0, 0, 0], [0, 0, 1], [1, 2, 0], [3, 1, 1], [3, 1, 0]])
+HELD = np.array([[0, 0, 1], [3, 1, 1], [2, 2, 0], [1, 0, 0]])
+
+
+def test_cells_find_their_combination_and_held_out_ones_those_they_share():
+    found = Combinations.of((0, 1), SHAPE, CELLS, HELD)
+    assert found.sizes == (4, 3)
+    assert found.keys_P.tolist() == [0, 5, 10]  # 3 * first + second
+    assert found.place_N.tolist() == [0, 0, 1, 2, 2]
+    assert found.held_place_V.tolist() == [0, 2, 3, 3]  # 3: never seen
+    assert found.n_places == 4
+    assert found.known_share == 0.5
+
+
+def test_only_cells_that_share_a_combination_matter_and_all_if_most_do():
+    found = Combinations.of((0, 1), SHAPE, CELLS, HELD[:1])
+    assert found.matter_N.tolist() == [0, 1]
+    assert Combinations.of((0, 1), SHAPE, CELLS, CELLS).matter_N == slice(None)
+
+
+def test_no_held_out_cell_shares_any():
+    found = Combinations.of((0, 1), SHAPE, CELLS, HELD[2:])
+    assert found.known_share == 0
+    assert found.matter_N.tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("n_axes", "expected"),
+    [
+        (1, []),
+        (2, []),
+        (3, [(0, 1), (0, 2), (1, 2)]),
+        (4, [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]),
+    ],
+)
+def test_pairs_are_worth_trying_if_there_is_a_third_axis(n_axes, expected):
+    found = candidate_axes(n_axes, (5,) * n_axes)
+    assert found[: len(expected)] == expected
+    assert len(found) == len(expected) + (4 if n_axes == 4 else 0)  # and all axes but one
+
+
+def test_five_axes_have_pairs_and_all_but_one():
+    assert sorted({len(axes) for axes in candidate_axes(5, (5,) * 5)}) == [2, 4]
+
+
+def test_sets_of_axes_with_too_many_combinations_to_number_are_left_out():
+    huge = 2**31
+    assert candidate_axes(3, (huge, huge, 5)) == [(0, 2), (1, 2)]
+    assert candidate_axes(4, (huge, huge - 1, 3, 2))[-1] == (1, 2, 3)
+    assert (0, 1, 2) not in candidate_axes(4, (huge, huge - 1, 3, 2))
+
+
+def test_sets_of_axes_that_no_held_out_cell_shares_are_left_out():
+    rng = np.random.default_rng(0)
+    cells = np.column_stack([np.arange(1000), rng.integers(0, 3, 1000), rng.integers(0, 3, 1000)])
+    held = np.column_stack([np.arange(1000, 1200), *rng.integers(0, 3, (2, 200))])
+    found = useful_combinations([(0, 1), (1, 2)], (1200, 3, 3), cells, held)
+    assert [each.axes for each in found] == [(1, 2)]

@@ -1,0 +1,25 @@
+"""Compiling is said once, and only where nothing compiled is found."""
+
+import logging
+
+from tallyfold.kernels import announce
+
+
+def test_compiling_is_announced_once(monkeypatch, tmp_path, caplog):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    announce.announce_compilation.cache_clear()
+    with caplog.at_level(logging.WARNING, "tallyfold"):
+        announce.announce_compilation()
+        announce.announce_compilation()
+    assert [record.message for record in caplog.records] == [
+        "compiling kernels for this machine: some 10 to 20 seconds, once. backend='numpy' does "
+        "without."
+    ]
+
+
+def test_compiled_kernels_are_found(monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert not announce.is_compiled()
+    (tmp_path / "module").mkdir()
+    (tmp_path / "module" / "kernel.nbi").touch()
+    assert announce.is_compiled()

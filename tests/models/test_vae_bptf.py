@@ -1,0 +1,437 @@
+"""VAE-BPTF's forms: what is particular to them; the contract has what all models must do."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+from tests.inference.pair_effects import simulate_pairs
+
+import tallyfold as tf
+from tallyfold import VAEBPTF
+from tallyfold.errors import (
+    DataError,
+    InterruptedWarning,
+    LabelError,
+    ParameterError,
+)
+from tallyfold.models import vae_bptf
+from tallyfold.models.vae_forms import FIXED, FORMS
+from tallyfold.models.vae_presets import PAPER_PRESETS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_sweeps():
+    """Come to the visits soon."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vae_bptf, "START_SWEEPS", 5)
+        yield
+
+
+@pytest.fixture(scope="module")
+def truth():
+    return simulate_pairs()
+
+
+@pytest.fixture(scope="module")
+def parts(truth):
+    return tf.split(truth.tensor, 0.2, random_state=0)
+
+
+def short(**parameters):
+    """A fit of few visits."""
+    return VAEBPTF(**({"n_components": 2, "likelihood": "poisson", "tol": 1e-2} | parameters))
+
+
+@pytest.fixture(scope="module")
+def fitted(parts):
+    return short().fit(parts.train)
+
+
+def part(tensor, keep):
+    """Return the cells where `keep` is true, as a tensor that knows their labels only."""
+    frame = tensor.to_frame()
+    return tf.CountTensor.from_frame(frame[keep(frame)], axes=list(tensor.names), value="count")
+
+
+def same_fit(one, other, cells):
+    return np.array_equal(one.predict(cells), other.predict(cells))
+
+
+# -- parameters -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dataset", [None, *PAPER_PRESETS])
+def test_presets_are_the_papers_form(dataset):
+    model = VAEBPTF.paper(dataset)
+    assert (model.encoder, model.objective, model.likelihood) == ("paper", "bound", "poisson")
+    assert model.truncated is False
+    for name, value in PAPER_PRESETS.get(dataset, {}).items():
+        assert getattr(model, name) == value
+    assert VAEBPTF.paper(dataset, n_components=3, truncated=True).n_components == 3
+
+
+def test_an_unknown_preset_is_refused_with_the_known_ones():
+    with pytest.raises(ParameterError, match=r"`dataset` must be one of dblp, .*; got 'imdb'"):
+        VAEBPTF.paper("imdb")
+
+
+def test_the_papers_form_fits_with_a_preset(parts):
+    model = VAEBPTF.paper("game", max_iter=5, backend="numpy").fit(parts.train)
+    assert np.isfinite(model.score(parts.test))
+    with pytest.raises(ParameterError, match="only the anchored form"):
+        model.fold_in(parts.test, "user")
+    with pytest.raises(LabelError, match=r"no multipliers of \(item, day\); there are none at all"):
+        model.interaction_effects("item", "day")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("theta", 5.0),
+        ("eta", 1.0),
+        ("typical_count", 2),
+        ("learning_rate", 0.1),
+        ("average_last", 5),
+    ],
+)
+def test_parameters_of_the_papers_form_alone_are_refused_by_name(parameter, value, parts):
+    assert parameter not in FORMS["anchored"]
+    with pytest.raises(ParameterError, match=rf"`{parameter}` belongs to encoder='paper'; got"):
+        VAEBPTF(**{parameter: value}).fit(parts.train)
+
+
+@pytest.mark.parametrize(
+    ("form", "parameter", "value"),
+    [
+        ("anchored", "hidden_layers", 2),
+        ("anchored", "hidden_activation", "sigmoid"),
+        ("anchored", "output_activation", "sigmoid"),
+        ("anchored", "reweight", "paper"),
+        ("anchored", "encoders", "per-component"),
+        ("paper", "objective", "predictive"),
+        ("paper", "interactions", "auto"),
+        ("paper", "interactions", [["user", "item"]]),
+        ("paper", "likelihood", "auto"),
+    ],
+)
+def test_values_a_form_does_not_have_are_refused_by_name(form, parameter, value, parts):
+    assert parameter in FIXED[form]
+    with pytest.raises(ParameterError, match=rf"`{parameter}` must be .* with encoder='{form}'"):
+        VAEBPTF(**{"encoder": form, parameter: value}).fit(parts.train)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_relu_output_is_refused_with_the_reason(form, parts):
+    with pytest.raises(ParameterError, match=r"got 'relu', whose zeros .* no Gamma distribution"):
+        VAEBPTF(encoder=form, output_activation="relu").fit(parts.train)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "words"),
+    [
+        ([["user", "colour"]], LabelError, "no axis 'colour'; there are user, item, day"),
+        ([["user"]], ParameterError, "two axes or more"),
+        ([["user", "user"]], ParameterError, "two axes or more"),
+        ([["user", "item", "day"]], ParameterError, "and not all 3"),
+        ("user", ParameterError, "`interactions` must be"),
+        (["user", "item"], ParameterError, "a list of lists of axis names"),
+    ],
+)
+def test_sets_of_axes_that_cannot_be_are_refused(asked, error, words, parts):
+    with pytest.raises(error, match=words):
+        VAEBPTF(interactions=asked).fit(parts.train)
+
+
+def test_multipliers_and_observed_zeros_do_not_go_together(parts):
+    with pytest.raises(ParameterError, match="`interactions` must be 'auto' or 'none' with zeros"):
+        VAEBPTF(zeros="observed", interactions=[["user", "item"]]).fit(parts.train)
+    with pytest.raises(ParameterError, match="must be a plain Poisson"):
+        VAEBPTF(zeros="observed", likelihood="negative-binomial").fit(parts.train)
+
+
+# -- where nothing can be trained it is BPTF ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"zeros": "observed"}, {"validation": None}, {"objective": "bound", "likelihood": "poisson"}],
+)
+def test_without_cells_to_train_on_it_is_bptf(parameters, parts):
+    model = VAEBPTF(n_components=2, **parameters).fit(parts.train)
+    shared = {name: parameters[name] for name in parameters if name in ("zeros", "validation")}
+    plain = tf.BPTF(n_components=2, **shared).fit(parts.train)
+    found, expected = model.fitted_.factors, plain.fitted_.factors
+    for name in ("user", "item", "day"):
+        assert np.array_equal(found.shape(name), expected.shape(name))
+        assert np.array_equal(found.rate(name), expected.rate(name))
+    assert same_fit(model, plain, parts.test)
+    assert model.history_["objective"].tolist() == plain.history_["objective"].tolist()
+    assert model.fitted_.interactions == ()
+
+
+def test_too_few_held_out_cells_leave_the_sweeps_alone(parts):
+    few = tf.subsample(parts.train, 500 / parts.train.nnz)  # 50 are held out: no encoder is trained
+    model = VAEBPTF(n_components=2, likelihood="poisson").fit(few)
+    plain = tf.BPTF(n_components=2).fit(few)
+    assert model.fitted_.interactions == ()
+    assert model.score(parts.test, unknown="prior") == pytest.approx(
+        plain.score(parts.test, unknown="prior"), abs=0.05
+    )
+
+
+def test_two_axes_have_no_multipliers():
+    truth = tf.simulate((60, 50), 2, density=0.5, random_state=1)
+    train, test = tf.split(truth.tensor)
+    model = short().fit(train)
+    assert model.fitted_.interactions == ()
+    assert model.score(test) > tf.Constant().fit(train).score(test)
+    with pytest.raises(LabelError, match="there are none at all"):
+        model.interaction_effects("axis_0", "axis_1")
+
+
+@pytest.mark.parametrize("likelihood", ["auto", "negative-binomial"])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 1, 1), (2, 1, 3), (300, 2, 2)])
+def test_strange_tensors_do_no_harm(shape, likelihood):
+    axes = [tf.Axis.numbered(f"a{number}", size) for number, size in enumerate(shape)]
+    every = np.stack(np.unravel_index(np.arange(np.prod(shape)), shape), axis=1)
+    for count in (1, 10**9):
+        counts = np.full(len(every), count)
+        counts[::7] = 1
+        model = VAEBPTF(n_components=2, likelihood=likelihood, max_iter=7)
+        assert np.all(np.isfinite(model.fit(tf.CountTensor(axes, every, counts)).predict(every)))
+
+
+# -- likelihood and multipliers -------------------------------------------------------------------
+
+
+def test_the_likelihood_follows_the_counts():
+    """Bursts, which no factor explains, are for a negative binomial; without them it is Poisson."""
+    rng = np.random.default_rng(0)
+    factors = [rng.gamma(0.5, 2.0, (size, 2)) for size in (60, 40, 8)]
+    rates = 0.2 * np.einsum("ik,jk,lk->ijl", *factors)
+    bursts = np.where(rng.random(rates.shape) < 0.01, 300, 1)
+    families = {}
+    for name, these in (("bursts", rates * bursts), ("calm", rates)):
+        tensor = tf.CountTensor.from_array(rng.poisson(these), ["a", "b", "c"])
+        model = VAEBPTF(n_components=2, likelihood="auto", max_iter=1).fit(tensor)
+        families[name] = model.fitted_.likelihood.family
+    assert families == {"bursts": "negative-binomial", "calm": "poisson"}
+
+
+def test_only_the_multipliers_asked_for_are_learnt(parts):
+    model = short(interactions=[("day", "item")]).fit(parts.train)
+    assert [each.axes for each in model.fitted_.interactions] == [(1, 2)]
+    assert short(interactions="none").fit(parts.train).fitted_.interactions == ()
+
+
+def test_a_fit_with_multipliers_asked_for_as_tuples_can_be_resumed(parts, tmp_path):
+    """JSON has no tuples: what is saved must still be known as the same fit."""
+    model = short(interactions=(("item", "day"),), max_iter=4).fit(parts.train, checkpoint=tmp_path)
+    again = short(interactions=(("item", "day"),), max_iter=4)
+    assert same_fit(again.fit(parts.train, checkpoint=tmp_path, resume=True), model, parts.test)
+
+
+def test_multipliers_are_told_with_labels(fitted, truth):
+    table = fitted.interaction_effects("item", "day", top=20)
+    assert list(table.columns) == ["item", "day", "multiplier", "low", "high"]
+    assert len(table) == 20
+    true = [
+        truth.multipliers[item, day] for item, day in zip(table["item"], table["day"], strict=True)
+    ]
+    assert np.mean(true) > 1.5  # those said to be surely large are
+    assert np.all((table["low"] < table["multiplier"]) & (table["multiplier"] < table["high"]))
+    turned = fitted.interaction_effects("day", "item", top=20)
+    assert turned.equals(table)
+
+
+def test_multipliers_that_are_not_there(fitted):
+    with pytest.raises(LabelError, match=r"no multipliers of \(item\); there are .*\(item, day\)"):
+        fitted.interaction_effects("item")
+    with pytest.raises(LabelError, match="there is no axis 'colour'"):
+        fitted.interaction_effects("item", "colour")
+    with pytest.raises(ParameterError, match="`top` must be a positive integer; got 0"):
+        fitted.interaction_effects("item", "day", top=0)
+    with pytest.raises(ParameterError, match="`level` must be"):
+        fitted.interaction_effects("item", "day", level=1.5)
+
+
+def test_a_fit_with_multipliers_is_saved_and_loaded_bit_by_bit(fitted, parts, tmp_path):
+    assert fitted.fitted_.interactions
+    fitted.save(tmp_path / "model")
+    loaded = tf.load(tmp_path / "model")
+    assert same_fit(loaded, fitted, parts.test)
+    assert loaded.interaction_effects("item", "day").equals(
+        fitted.interaction_effects("item", "day")
+    )
+    assert np.array_equal(loaded.sample(parts.test, 2), fitted.sample(parts.test, 2))
+
+
+@pytest.mark.parametrize("stop_at", [3, 6])
+def test_a_fit_interrupted_while_sweeping_or_visiting_can_be_resumed(
+    stop_at, fitted, parts, tmp_path
+):
+    def stop(progress):
+        if progress.iteration.number == stop_at:
+            raise KeyboardInterrupt
+
+    whole = short(max_iter=stop_at + 1, tol=0.0).fit(parts.train)
+    with pytest.warns(InterruptedWarning):
+        short(max_iter=stop_at + 1, tol=0.0).fit(
+            parts.train, checkpoint=tmp_path, every=3, callbacks=[stop]
+        )
+    resumed = short(max_iter=stop_at + 1, tol=0.0).fit(
+        parts.train, checkpoint=tmp_path, every=3, resume=True
+    )
+    assert same_fit(resumed, whole, parts.test)
+
+
+# -- members --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def mixture(parts):
+    return short(n_members=2, max_iter=7).fit(parts.train)
+
+
+def test_a_mixture_is_as_good_as_its_members_or_better(mixture, parts):
+    members = [short(max_iter=7, random_state=seed).fit(parts.train) for seed in (0, 1)]
+    scores = [member.score(parts.test) for member in members]
+    assert mixture.score(parts.test) >= np.mean(scores)
+    by_hand = np.logaddexp(*(member.log_pmf(parts.test) for member in members)) - np.log(2)
+    assert mixture.log_pmf(parts.test) == pytest.approx(by_hand, rel=1e-6, abs=1e-6)
+    mean = np.mean([member.predict(parts.test) for member in members], axis=0)
+    assert mixture.predict(parts.test) == pytest.approx(mean, rel=1e-6)
+    rate = np.mean([member.rate(parts.test) for member in members], axis=0)
+    assert mixture.rate(parts.test) == pytest.approx(rate)
+    low, high = mixture.interval(parts.test, 0.9).T
+    assert np.mean((low <= parts.test.counts) & (parts.test.counts <= high)) > 0.85
+
+
+def test_a_mixture_is_saved_and_loaded_bit_by_bit(mixture, parts, tmp_path):
+    mixture.save(tmp_path / "model")
+    loaded = tf.load(tmp_path / "model")
+    assert loaded.n_members == 2
+    assert same_fit(loaded, mixture, parts.test)
+    assert loaded.score(parts.test) == mixture.score(parts.test)
+
+
+@pytest.mark.parametrize("stop_at", [(1, 3), (2, 2)])
+def test_a_mixture_interrupted_and_resumed_is_the_uninterrupted_one(
+    stop_at, mixture, parts, tmp_path
+):
+    member, last = stop_at
+    begun = []
+
+    def stop(progress):
+        begun.extend([1] if progress.iteration.number == 1 else [])
+        if len(begun) == member and progress.iteration.number == last:
+            raise KeyboardInterrupt
+
+    with pytest.warns(InterruptedWarning):
+        partly = short(n_members=2, max_iter=7).fit(
+            parts.train, checkpoint=tmp_path, every=2, callbacks=[stop]
+        )
+    assert len(begun) == member  # no member is begun after the one that was to stop
+    assert np.all(np.isfinite(partly.predict(parts.test)))
+    resumed = short(n_members=2, max_iter=7).fit(parts.train, checkpoint=tmp_path, resume=True)
+    assert same_fit(resumed, mixture, parts.test)
+
+
+# -- new entities and new cells -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def newcomers(truth):
+    """A model of the first users; cells of the others, some to learn from and some to predict."""
+    known = part(truth.tensor, lambda frame: frame["user"] < 22)
+    new = tf.split(part(truth.tensor, lambda frame: frame["user"] >= 22), 0.4, random_state=1)
+    return short(n_members=2).fit(known), new.train, new.test
+
+
+def test_new_entities_are_predicted_better_than_average_ones(newcomers, truth):
+    model, support, query = newcomers
+    before = model.predict(query, unknown="prior")
+    extended = model.fold_in(support, "user")
+    assert extended.score(query) > model.score(query, unknown="prior") + 0.1
+    assert len(extended.axes_[0]) == truth.tensor.shape[0]
+    low, high = extended.interval(query, 0.9).T
+    assert np.mean((low <= query.counts) & (query.counts <= high)) > 0.8
+    assert np.array_equal(model.predict(query, unknown="prior"), before)  # the old one is as it was
+    with pytest.raises(LabelError, match="no label"):
+        model.predict(query)
+
+
+def test_known_entities_stay_as_they_were_when_others_come(newcomers):
+    model, support, _ = newcomers
+    extended = model.fold_in(support, "user")
+    old = model.axes_[0].labels
+    cells = pd.DataFrame({"user": old, "item": [0] * len(old), "day": [1] * len(old)})
+    assert np.array_equal(extended.predict(cells), model.predict(cells))
+
+
+def test_an_extended_model_is_saved_loaded_and_extended_again(newcomers, tmp_path):
+    model, support, query = newcomers
+    at_once = model.fold_in(support, "user")
+    at_once.save(tmp_path / "model")
+    assert same_fit(tf.load(tmp_path / "model"), at_once, query)
+    first = part(support, lambda frame: frame["user"] < 26)
+    second = part(support, lambda frame: frame["user"] >= 26)
+    model.fold_in(first, "user").save(tmp_path / "first")
+    in_turn = tf.load(tmp_path / "first").fold_in(second, "user")
+    assert set(in_turn.axes_[0].labels.to_pylist()) == set(at_once.axes_[0].labels.to_pylist())
+    assert in_turn.predict(query) == pytest.approx(at_once.predict(query), rel=0.2)
+    assert in_turn.score(query) == pytest.approx(at_once.score(query), abs=0.02)
+
+
+def test_a_new_entity_without_a_cell_is_an_average_one(newcomers):
+    model, support, _ = newcomers
+    axes = [tf.Axis("user", [*support.axes[0].labels.to_pylist(), 999]), *support.axes[1:]]
+    padded = tf.CountTensor(axes, support.indices, support.counts)
+    extended = model.fold_in(padded, "user")
+    cells = pd.DataFrame({"user": [999, 998], "item": [0, 0], "day": [1, 1]})
+    one, other = extended.predict(cells, unknown="prior")
+    assert one == pytest.approx(other)
+
+
+def test_what_cannot_be_folded_in_is_refused(newcomers, parts, truth):
+    model, support, _ = newcomers
+    with pytest.raises(LabelError, match=r"on axis 'user' is known already\. .*`partial`"):
+        model.fold_in(parts.test, "user")
+    with pytest.raises(LabelError, match="there is no axis 'colour' in both"):
+        model.fold_in(support, "colour")
+    frame = support.to_frame().assign(day=77)
+    stranger = tf.CountTensor.from_frame(frame, axes=["user", "item", "day"], value="count")
+    with pytest.raises(LabelError, match="no label 77"):
+        model.fold_in(stranger, "user")
+    with pytest.raises(DataError, match="at least one"):
+        model.fold_in(support.with_cells(np.zeros(support.nnz, bool)), "user")
+    with pytest.raises(DataError, match="a CountTensor"):
+        model.partial(frame)
+    with pytest.raises(LabelError, match="no label"):
+        model.partial(support)
+    zeros = VAEBPTF(n_components=2, zeros="observed", max_iter=2).fit(truth.tensor)
+    with pytest.raises(ParameterError, match="zeros='missing' only"):
+        zeros.partial(truth.tensor)
+
+
+def test_axes_may_come_in_another_order(newcomers):
+    model, support, query = newcomers
+    frame = support.to_frame()
+    turned = tf.CountTensor.from_frame(frame, axes=["day", "user", "item"], value="count")
+    found, expected = (model.fold_in(cells, "user").predict(query) for cells in (turned, support))
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_new_cells_of_known_entities_move_a_model_toward_a_refit(parts):
+    halves = tf.split(parts.train, 0.5, random_state=2)
+    model = short().fit(halves.train)
+    more = model.partial(halves.test)
+    assert more.score(parts.test) > model.score(parts.test)
+    # posteriors are surer, as those of a fit to all cells are
+    for name in ("user", "item", "day"):
+        spread = [np.median(m.posterior_.sd(name) / m.posterior_.mean(name)) for m in (more, model)]
+        assert spread[0] < spread[1]
+    refit = short().fit(parts.train).rate(parts.test)
+    away = [np.mean(np.abs(np.log(m.rate(parts.test) / refit))) for m in (more, model)]
+    assert away[0] < away[1]
+    assert spearmanr(more.rate(parts.test), refit)[0] > spearmanr(model.rate(parts.test), refit)[0]
