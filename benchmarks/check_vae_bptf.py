@@ -18,6 +18,7 @@ from scipy.optimize import linear_sum_assignment
 
 import tallyfold as tf
 from results_vae_bptf import TENSORS, read_rows
+from tallyfold.errors import TallyfoldError
 
 SEEDS = 20
 SHARES = (0.01, 0.05)
@@ -62,7 +63,7 @@ def one_fit(model: tf.VAEBPTF, train: tf.CountTensor, test: tf.CountTensor) -> d
     """Score a fit and the constant with the same likelihood; a failure is a row too."""
     try:
         model.fit(train)
-    except tf.TallyfoldError as error:
+    except TallyfoldError as error:
         return {"cells": train.nnz, "error": f"{type(error).__name__}: {error}"}
     truncated = model.fitted_.likelihood.truncated
     constant = tf.Constant(likelihood="poisson", truncated=truncated).fit(train)

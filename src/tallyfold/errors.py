@@ -24,6 +24,8 @@
         └── SlowPathWarning         a setting has no fast kernel; says what is slow and why
 """
 
+from typing import Any
+
 
 class TallyfoldError(Exception):
     """Base of every error raised by tallyfold."""
@@ -66,7 +68,16 @@ class InferenceError(TallyfoldError):
 
 
 class DivergedError(InferenceError):
-    """A fit left the rails; a checkpoint, if there is one, keeps the last good state."""
+    """A fit left the rails; a checkpoint, if there is one, keeps the last good state.
+
+    Attributes
+    ----------
+    model
+        The model as it was after the last good iteration; None if there was none.
+    """
+
+    run: Any = None
+    model: Any = None
 
 
 class BackendError(TallyfoldError):

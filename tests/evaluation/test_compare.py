@@ -42,6 +42,7 @@ def test_metrics_of_a_constant_agree_with_scipy(parts):
         "rmse": np.sqrt(((y - rate) ** 2).mean()),
         "log-pmf": poisson.logpmf(y).mean(),
         "log-pmf-positive": (poisson.logpmf(y) - np.log1p(-poisson.pmf(0))).mean(),
+        "log-pmf-plug-in": (poisson.logpmf(y) - np.log1p(-poisson.pmf(0))).mean(),
         "paper-form": (y * np.log(rate) - rate).mean(),
     }
     assert set(expected) == set(METRICS)

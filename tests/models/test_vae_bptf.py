@@ -10,10 +10,12 @@ import tallyfold as tf
 from tallyfold import VAEBPTF
 from tallyfold.errors import (
     DataError,
+    DivergedError,
     InterruptedWarning,
     LabelError,
     ParameterError,
 )
+from tallyfold.inference.anchored import AnchoredStep
 from tallyfold.models import vae_bptf
 from tallyfold.models.vae_forms import FIXED, FORMS
 from tallyfold.models.vae_presets import PAPER_PRESETS
@@ -435,3 +437,20 @@ def test_new_cells_of_known_entities_move_a_model_toward_a_refit(parts):
     away = [np.mean(np.abs(np.log(m.rate(parts.test) / refit))) for m in (more, model)]
     assert away[0] < away[1]
     assert spearmanr(more.rate(parts.test), refit)[0] > spearmanr(model.rate(parts.test), refit)[0]
+
+
+def test_a_fit_that_leaves_the_rails_hands_over_its_last_good_state(monkeypatch):
+    train, test = tf.split(tf.simulate((20, 15, 8), 2, density=0.4).tensor)
+    whole = AnchoredStep.advance
+
+    def derails(self, state, iteration):
+        new, objective = whole(self, state, iteration)
+        return new, np.nan if iteration == 4 else objective
+
+    monkeypatch.setattr(AnchoredStep, "advance", derails)
+    with pytest.raises(DivergedError, match="iteration 4") as caught:
+        tf.VAEBPTF(n_components=2).fit(train)
+    model = caught.value.model
+    assert model.fitted_.reason == "diverged"
+    assert len(model.history_) == 3
+    assert np.isfinite(model.score(test, unknown="prior"))

@@ -15,7 +15,7 @@ from tallyfold.errors import DivergedError
 State = dict[str, npt.NDArray[np.generic]]
 """Everything a step needs to go on, as named arrays; a step returns a new one."""
 
-Reason = Literal["converged", "validation", "max_iter", "interrupted"]
+Reason = Literal["converged", "validation", "max_iter", "interrupted", "diverged"]
 
 
 class Iteration(NamedTuple):
@@ -147,7 +147,8 @@ def run_loop(
             if keep is not None and len(run.history) % every == 0:
                 keep(run)
                 kept = len(run.history)
-    except DivergedError:
+    except DivergedError as error:
+        error.run = run
         if keep is not None and kept < len(run.history):
             keep(run)
         raise
@@ -157,6 +158,11 @@ def run_loop(
         reason = "interrupted"
     if keep is not None and kept < len(run.history):
         keep(run)
+    return outcome_of(run, reason)
+
+
+def outcome_of(run: Run, reason: Reason) -> Outcome:
+    """Return what a run has come to: its best state if there is validation, else its last."""
     state = run.state if run.best is None else run.best
     n_iter = len(run.history) if run.best is None else run.best_iteration
     return Outcome(state, run.history, n_iter, reason)

@@ -17,6 +17,7 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import (
     DataError,
+    DivergedError,
     InterruptedWarning,
     NotFittedError,
     ParameterError,
@@ -24,7 +25,15 @@ from tallyfold.errors import (
 from tallyfold.inference.calibration import calibrate
 from tallyfold.inference.checkpoint import KIND, Checkpoint, fingerprint
 from tallyfold.inference.folder import refuse_foreign
-from tallyfold.inference.loop import Callback, Outcome, Rules, State, Step, run_loop
+from tallyfold.inference.loop import (
+    Callback,
+    Outcome,
+    Rules,
+    State,
+    Step,
+    outcome_of,
+    run_loop,
+)
 from tallyfold.inference.training import TrainingCells
 from tallyfold.inference.validation import hold_out
 from tallyfold.models.cells import Unknown, cell_positions
@@ -111,16 +120,16 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         self._check(tensor, every, checkpoint, resume)
         train, held_out = hold_out(tensor, self._validation_share(), self._seed)
         cells = TrainingCells(train)
-        outcome = self._run(
-            self._step(cells, held_out), tensor, checkpoint, every, resume, callbacks
-        )
-        self._fitted = replace(
-            self._left(outcome.state, tensor.axes, cells),
-            history=tuple(outcome.history),
-            n_iter=outcome.n_iter,
-            reason=outcome.reason,
-            parameters=self._plain_parameters(),
-        )
+        step = self._step(cells, held_out)
+        try:
+            outcome = self._run(step, tensor, checkpoint, every, resume, callbacks)
+        except DivergedError as error:
+            if error.run.history:
+                good = outcome_of(error.run, "diverged")
+                error.model = type(self)(**self.get_params())
+                error.model._fitted = self._whole(good, tensor, cells)
+            raise
+        self._fitted = self._whole(outcome, tensor, cells)
         interrupted = outcome.reason == "interrupted"
         if held_out is not None and self._fitted.likelihood is not None:
             try:
@@ -134,6 +143,16 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
                 stacklevel=2,
             )
         return self
+
+    def _whole(self, outcome: Outcome, tensor: CountTensor, cells: TrainingCells) -> Fitted:
+        """Return what a fit left, not calibrated yet."""
+        return replace(
+            self._left(outcome.state, tensor.axes, cells),
+            history=tuple(outcome.history),
+            n_iter=outcome.n_iter,
+            reason=outcome.reason,
+            parameters=self._plain_parameters(),
+        )
 
     # -- what a fit left --------------------------------------------------------------------------
 
