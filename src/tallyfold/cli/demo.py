@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tallyfold.models.base import CountModel
+    from tallyfold.models.vae_bptf import VAEBPTF
 
 COLUMNS = {
     "mae-mean": "MAE, mean>",
@@ -43,6 +44,7 @@ def demo() -> None:
     from tallyfold.models.bptf import BPTF
     from tallyfold.models.constant import Constant
     from tallyfold.models.main_effects import MainEffects
+    from tallyfold.models.vae_bptf import VAEBPTF
 
     out = console()
     out.print("Counting the words of the Python standard library (a few seconds) ...\n")
@@ -56,6 +58,8 @@ def demo() -> None:
         "main effects": MainEffects(),
         "BPTF, 10 components": BPTF(n_components=10),
     }
+    flagship = VAEBPTF(n_components=10)
+    models["VAE-BPTF, 10 components"] = flagship
     out.print("The first fit on a machine compiles its kernels, which takes some seconds.")
     scores = compare(
         models,
@@ -69,7 +73,8 @@ def demo() -> None:
     out.print()
     out.print(READING)
     out.print()
-    _show_components(models["BPTF, 10 components"], out)
+    _show_components(flagship, out)
+    _show_interactions(flagship, out)
 
 
 def _scores_table(scores: "pd.DataFrame", cells: int) -> "Table":
@@ -84,7 +89,7 @@ def _scores_table(scores: "pd.DataFrame", cells: int) -> "Table":
 def _show_components(model: "CountModel", out: "Console", most: int = 3) -> None:
     """Print the strongest words and modules of the largest components."""
     tops = {axis: model.components(axis, top=8) for axis in ("word", "module")}
-    out.print(f"The {most} largest of its components, by what is strongest in them", style="bold")
+    out.print(f"The {most} largest components of VAE-BPTF, by what is strongest", style="bold")
     for component in tops["word"]["component"].unique()[:most]:
         for axis, top in tops.items():
             part = top[top["component"] == component]
@@ -92,3 +97,16 @@ def _show_components(model: "CountModel", out: "Console", most: int = 3) -> None
                 out.print(f"\n{100 * part['share'].iloc[0]:.0f} % of the rate")
             labels = ", ".join(printable(label) for label in part["label"])
             out.print(f"  {axis + ':':8}{labels}", markup=False, overflow="ellipsis", no_wrap=True)
+
+
+def _show_interactions(model: "VAEBPTF", out: "Console", top: int = 6) -> None:
+    """Print the words that a module uses more than its components say, where that was learnt."""
+    sets = [{model.axes_[axis].name for axis in i.axes} for i in model.fitted_.interactions]
+    if {"module", "word"} not in sets:
+        return
+    effects = model.interaction_effects("module", "word", top=top)
+    out.print("\nUsed more than the components say", style="bold")
+    for row in effects.itertuples():
+        times = f"{row.low:.1f} to {row.high:.1f} times"
+        label = f"{printable(row.word)} in {printable(row.module)}"
+        out.print(f"  {label:<44} {times}", markup=False, overflow="ellipsis", no_wrap=True)

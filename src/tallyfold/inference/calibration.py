@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from tallyfold.posterior.predictive import Calibration, matched_mixture
 from tallyfold.probability.counts import CountLikelihood
 
-MIN_CELLS = 100
+MIN_CELLS = 20
 MOST_CELLS = 20_000
 BOUNDS = [(-3.0, 3.0), (0.2, 3.0), (np.log(1e-3), np.log(1e6)), (0.0, 1.0)]
 """Of ln scale, exponent, ln r and spread."""
@@ -41,7 +41,7 @@ def calibrate(
 ) -> Calibration:
     """Maximise the log pmf of unseen cells, and a weak prior, in the four numbers.
 
-    With fewer than 100 cells nothing is changed; with more than `most_cells` an even sample is
+    With fewer than 20 cells nothing is changed; with more than `most_cells` an even sample is
     used. A calibration to start from saves most of the time.
     """
     if len(counts_N) < MIN_CELLS:
