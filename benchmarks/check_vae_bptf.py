@@ -11,6 +11,7 @@ Rows are appended as they come; a run that was interrupted goes on. The page is 
 import argparse
 import json
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ REAL = [name for name in TENSORS if "%" not in name]
 
 
 def forms() -> dict:
-    return {"default": tf.VAEBPTF, "paper": lambda **p: tf.VAEBPTF.paper(max_iter=60, **p)}
+    return {"default": tf.VAEBPTF, "paper": lambda **p: tf.VAEBPTF.paper(max_iter=30, **p)}
 
 
 # -- stability ---
@@ -48,13 +49,18 @@ def stability(data: Path, rows: Path, seeds: int, shares: list[float], only: lis
                     keep(rows, "stability", row | {"seconds": time.perf_counter() - begin})
 
 
+@cache
+def whole(data: Path, name: str) -> tf.CountTensor:
+    return tf.read_counts(data / f"{name}.parquet", axes=TENSORS[name][0], value="count")
+
+
 def thinned(
     data: Path, name: str, share: float, seed: int
 ) -> tuple[tf.CountTensor, tf.CountTensor]:
     if name == "synthetic recipe":
         tensor = tf.simulate.paper(random_state=seed).tensor
     else:
-        tensor = tf.read_counts(data / f"{name}.parquet", axes=TENSORS[name][0], value="count")
+        tensor = whole(data, name)
     train, test = tf.split(tensor, 0.2, random_state=seed)
     return tf.subsample(train, share, random_state=seed), tf.subsample(test, 0.2, random_state=0)
 

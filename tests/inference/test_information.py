@@ -46,7 +46,7 @@ def test_information_of_factors_is_that_of_the_full_matrix():
         np.stack([rng.integers(0, size, 80) for size in (4, 5, 6)], axis=1).astype(np.int32)
     )
     cells = TrainingCells.of((4, 5, 6), cells_NM, rng.integers(1, 5, 80))
-    found = cells_information(
+    _, found = cells_information(
         means, cells, np.full(80, 1.5), COUNTS["poisson", True], None, 0.7, "numpy"
     )
     product_NK = np.prod([f[cells_NM[:, m]] for m, f in enumerate(means)], axis=0)

@@ -87,8 +87,8 @@ def cells_information(
     dispersion: float | None,
     prior_shape: float,
     backend: str = "auto",
-) -> list[Floats]:
-    """Return, for each axis, what its entities' cells tell of the logarithms of their factors.
+) -> tuple[Floats, list[Floats]]:
+    """Return what each cell tells of its log rate, and for each axis what cells tell of factors.
 
     `multiplier_N` are the cells' rates over those of the factors, `dispersion` the r that the
     counts are seen to have.
@@ -96,7 +96,7 @@ def cells_information(
     rate_N = kernels.cell_rates(means, cells.indices_NM, backend=backend)
     told_N = count_information(rate_N * multiplier_N, likelihood.truncated, dispersion)
     weight_N = told_N / np.maximum(rate_N, LEAST_RATE) ** 2
-    return [
+    return told_N, [
         axis_information(means, cells, axis, weight_N, prior_shape, backend)
         for axis in range(cells.n_axes)
     ]

@@ -80,27 +80,34 @@ class _Intake:
             for axis in self.axes:
                 self._update_axis(axis)
         factors = GammaFactors(self.factors.names, self.factors.labels, self.shapes, self.rates)
-        return replace(
-            self.fitted,
-            factors=factors,
-            interactions=tuple(self.multipliers),
-            extra=self.fitted.extra | self._information(),
-        )
+        return self._with_information(replace(self.fitted, factors=factors), touched)
 
-    def _information(self) -> dict[str, Floats]:
-        """Add what the new cells tell of the entities they belong to."""
-        fitted = self.fitted
+    def _with_information(self, fitted: Fitted, touched: Sequence[int]) -> Fitted:
+        """Add what the new cells tell of the entities and combinations they belong to."""
         assert fitted.likelihood is not None
-        means = [
-            shape[:-1] / rate[:-1] for shape, rate in zip(self.shapes, self.rates, strict=True)
-        ]
-        seen_r = float(fitted.extra["seen_dispersion"]) or fitted.dispersion
-        prior_shape = float(fitted.parameters["prior_shape"])
-        told = cells_information(
-            means, self.cells, self._multiplier(), fitted.likelihood, seen_r, prior_shape
+        pairs = zip(self.shapes, self.rates, strict=True)
+        told_N, told = cells_information(
+            [shape[:-1] / rate[:-1] for shape, rate in pairs],
+            self.cells,
+            self._multiplier(),
+            fitted.likelihood,
+            float(fitted.extra["seen_dispersion"]) or fitted.dispersion,
+            float(fitted.parameters["prior_shape"]),
         )
-        before = [fitted.extra[f"information_{axis}"] for axis in range(len(told))]
-        return {f"information_{axis}": before[axis] + told[axis] for axis in self.axes}
+        names = {axis: f"information_{axis}" for axis in self.axes}
+        more = {name: fitted.extra[name] + told[axis] for axis, name in names.items()}
+        effects = [
+            self._wider(number, told_N) if number in touched else each
+            for number, each in enumerate(self.multipliers)
+        ]
+        return replace(fitted, interactions=tuple(effects), extra=fitted.extra | more)
+
+    def _wider(self, number: int, told_N: Floats) -> Interaction:
+        each, place_N = self.multipliers[number], self.effect_places[number]
+        if each.widest_P1 is None:
+            return each
+        told_P1 = np.bincount(place_N, told_N, minlength=len(each.shape_P1))
+        return replace(each, widest_P1=each.widest_P1 + told_P1)
 
     def _start_from_prior(self, axis: int, first_new: int) -> None:
         """Let the evidence of new rows be added to the prior; without a cell they are average."""
@@ -244,10 +251,11 @@ def _with_new_keys(interaction: Interaction, positions_NM: npt.NDArray[np.int32]
     """Add the combinations of new cells, each with the posterior of one never seen."""
     given = np.unique(combination_keys(positions_NM, interaction.axes, interaction.sizes))
     new = given[places_of(given, interaction.keys_P) == len(interaction.keys_P)]
-    where = np.searchsorted(interaction.keys_P, new)
+    where, wide = np.searchsorted(interaction.keys_P, new), interaction.widest_P1
     return replace(
         interaction,
         keys_P=np.insert(interaction.keys_P, where, new),
         shape_P1=np.insert(interaction.shape_P1, where, interaction.shape_P1[-1]),
         rate_P1=np.insert(interaction.rate_P1, where, interaction.rate_P1[-1]),
+        widest_P1=None if wide is None else np.insert(wide, where, wide[-1]),
     )

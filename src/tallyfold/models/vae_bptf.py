@@ -41,7 +41,7 @@ from tallyfold.models.parameters import (
 from tallyfold.models.vae_forms import FORMS, settled
 from tallyfold.models.vae_presets import PAPER_PRESETS
 from tallyfold.posterior.gamma_factors import GammaFactors
-from tallyfold.posterior.interactions import countable, with_interactions
+from tallyfold.posterior.interactions import Interaction, countable, with_interactions
 from tallyfold.posterior.predictive import matched_mixture
 from tallyfold.probability.mixture import CountMixture, mixed
 
@@ -459,7 +459,7 @@ class VAEBPTF(CountModel):
         multiplier_N, _ = with_interactions(
             left.interactions, cells.indices_NM, np.ones(len(cells.counts_N)), np.zeros(1)
         )
-        told = cells_information(
+        told_N, told = cells_information(
             [shape[:-1] / rate[:-1] for shape, rate in pairs],
             cells,
             multiplier_N,
@@ -472,7 +472,11 @@ class VAEBPTF(CountModel):
             f"information_{axis}": np.where(seen_D[:, None], told_DK, NO_LIMIT)
             for axis, (told_DK, seen_D) in enumerate(zip(told, cells.seen, strict=True))
         }
-        return replace(left, extra=left.extra | limits | {"seen_dispersion": np.array(seen_r)})
+        return replace(
+            left,
+            interactions=tuple(_with_widest(each, cells, told_N) for each in left.interactions),
+            extra=left.extra | limits | {"seen_dispersion": np.array(seen_r)},
+        )
 
     def _calibrate(self, held_out: CountTensor) -> None:
         super()._calibrate(held_out)
@@ -592,6 +596,13 @@ class VAEBPTF(CountModel):
 def _for_new_cells(name: str) -> bool:
     """Tell whether an array of the state is needed to take in new cells."""
     return name == "prior_rate" or "encoder_" in name or name.startswith("effect_axes_")
+
+
+def _with_widest(interaction: Interaction, cells: TrainingCells, told_N: Floats) -> Interaction:
+    """Let the intervals of multipliers be as wide as what their cells tell demands."""
+    place_N, size = interaction.places(cells.indices_NM), len(interaction.shape_P1)
+    told_P1 = np.bincount(place_N, told_N, minlength=size)
+    return replace(interaction, widest_P1=interaction.shape_P1[-1] + told_P1)
 
 
 def _member_moments(member: Fitted, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:

@@ -42,6 +42,8 @@ class Interaction:
         The combinations seen, in ascending order.
     shape_P1, rate_P1
         Of the Gamma posteriors; the last one is for combinations never seen.
+    widest_P1
+        Shapes that give the intervals their width: what the cells tell allows no larger ones.
     """
 
     axes: tuple[int, ...]
@@ -49,6 +51,7 @@ class Interaction:
     keys_P: Ints
     shape_P1: Floats
     rate_P1: Floats
+    widest_P1: Floats | None = None
 
     @property
     def mean_P1(self) -> Floats:
@@ -72,13 +75,16 @@ class Interaction:
         """Return the combinations whose multiplier is surely large, strongest first."""
         import pandas as pd
 
-        shape_P, rate_P = self.shape_P1[:-1], self.rate_P1[:-1]
+        shape_P, mean_P = self.shape_P1[:-1], self.mean_P1[:-1]
+        if self.widest_P1 is not None:
+            shape_P = np.minimum(shape_P, self.widest_P1[:-1])
+        rate_P = shape_P / mean_P
         low_P = gamma.quantile((1 - level) / 2, shape_P, rate_P)
         order = np.argsort(-low_P, kind="stable")[:top]
         columns: dict[str, Any] = {}
         for axis, position in zip(self.axes, self.labels_at(self.keys_P[order]), strict=True):
             columns[factors.names[axis]] = factors.labels[axis].take(position).to_pandas()
-        columns["multiplier"] = shape_P[order] / rate_P[order]
+        columns["multiplier"] = mean_P[order]
         columns["low"] = low_P[order]
         columns["high"] = gamma.quantile((1 + level) / 2, shape_P[order], rate_P[order])
         return pd.DataFrame(columns)
@@ -91,7 +97,7 @@ class Interaction:
             "keys": self.keys_P,
             "shape": self.shape_P1,
             "rate": self.rate_P1,
-        }
+        } | ({} if self.widest_P1 is None else {"widest": self.widest_P1})
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> Interaction:
@@ -102,6 +108,7 @@ class Interaction:
             arrays["keys"],
             arrays["shape"],
             arrays["rate"],
+            arrays.get("widest"),
         )
 
 
