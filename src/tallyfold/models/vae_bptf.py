@@ -602,7 +602,8 @@ def _with_widest(interaction: Interaction, cells: TrainingCells, told_N: Floats)
     """Let the intervals of multipliers be as wide as what their cells tell demands."""
     place_N, size = interaction.places(cells.indices_NM), len(interaction.shape_P1)
     told_P1 = np.bincount(place_N, told_N, minlength=size)
-    return replace(interaction, widest_P1=interaction.shape_P1[-1] + told_P1)
+    wide = replace(interaction, widest_P1=interaction.shape_P1[-1] + told_P1)
+    return wide.with_typical(place_N)
 
 
 def _member_moments(member: Fitted, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:

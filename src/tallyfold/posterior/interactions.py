@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +44,10 @@ class Interaction:
         Of the Gamma posteriors; the last one is for combinations never seen.
     widest_P1
         Shapes that give the intervals their width: what the cells tell allows no larger ones.
+    typical_2
+        Mean and shape of the multiplier of a cell with a label that is not known at all. It is not
+        that of combinations never seen: known labels that were never seen together are rare
+        together, of an unknown label nothing is known.
     """
 
     axes: tuple[int, ...]
@@ -52,6 +56,7 @@ class Interaction:
     shape_P1: Floats
     rate_P1: Floats
     widest_P1: Floats | None = None
+    typical_2: Floats | None = None
 
     @property
     def mean_P1(self) -> Floats:
@@ -66,6 +71,27 @@ class Interaction:
     def places(self, indices_NM: Cells) -> Ints:
         """Return where the cells' combinations stand; the last place if never seen."""
         return places_of(combination_keys(indices_NM, self.axes, self.sizes), self.keys_P)
+
+    def moments(self, indices_NM: Cells) -> tuple[Floats, Floats]:
+        """Return the means of the cells' multipliers, and variances relative to squared means."""
+        key_N = combination_keys(indices_NM, self.axes, self.sizes)
+        place_N = places_of(key_N, self.keys_P)
+        mean_N, relative_N = self.mean_P1[place_N], 1 / self.shape_P1[place_N]
+        if self.typical_2 is not None:
+            unknown_N = key_N < 0
+            mean_N = np.where(unknown_N, self.typical_2[0], mean_N)
+            relative_N = np.where(unknown_N, 1 / self.typical_2[1], relative_N)
+        return mean_N, relative_N
+
+    def with_typical(self, place_N: Ints) -> Interaction:
+        """Take the multipliers at these places, one per cell, for what is typical.
+
+        Their geometric mean: a few large ones say little of a label that nothing is known of.
+        """
+        multiplier_N = self.mean_P1[place_N]
+        mean = float(np.exp(np.log(multiplier_N).mean()))
+        shape = mean**2 / max(float(multiplier_N.var()), 1e-9)
+        return replace(self, typical_2=np.array([mean, shape]))
 
     def labels_at(self, keys: Ints) -> list[Ints]:
         """Return the positions on each axis of some combinations."""
@@ -97,7 +123,11 @@ class Interaction:
             "keys": self.keys_P,
             "shape": self.shape_P1,
             "rate": self.rate_P1,
-        } | ({} if self.widest_P1 is None else {"widest": self.widest_P1})
+        } | {
+            name: array
+            for name, array in (("widest", self.widest_P1), ("typical", self.typical_2))
+            if array is not None
+        }
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> Interaction:
@@ -109,6 +139,7 @@ class Interaction:
             arrays["shape"],
             arrays["rate"],
             arrays.get("widest"),
+            arrays.get("typical"),
         )
 
 
@@ -117,8 +148,7 @@ def with_interactions(
 ) -> tuple[Floats, Floats]:
     """Multiply rates of known mean and variance by independent multipliers."""
     for interaction in interactions:
-        place_N = interaction.places(indices_NM)
-        multiplier_N, spread_N = interaction.mean_P1[place_N], 1 / interaction.shape_P1[place_N]
+        multiplier_N, spread_N = interaction.moments(indices_NM)
         variance_N = multiplier_N**2 * (variance_N * (1 + spread_N) + mean_N**2 * spread_N)
         mean_N = mean_N * multiplier_N
     return mean_N, variance_N
