@@ -147,6 +147,34 @@ def compare(problem: Problem, network: Network, repeats: int) -> None:
     print(f"most memory so far            {resident():8.2f} GiB")
 
 
+def whole_iteration(problem: Problem, network: Network, repeats: int) -> None:
+    """Time an iteration of the paper's form, one Adam step a visit, against a plain sweep."""
+    from tallyfold.inference.paper_encoders import PaperStep
+    from tallyfold.inference.training import TrainingCells
+    from tallyfold.probability.counts import COUNTS
+
+    sizes = tuple(len(factor) for factor in problem.factors)
+    step = PaperStep(
+        cells=TrainingCells.of(sizes, problem.indices, problem.counts),
+        likelihood=COUNTS["poisson", False],
+        zeros_observed=False,
+        n_components=problem.n_components,
+        network=network,
+        steps=1,
+    )
+    state, _ = step.advance(step.start(), 1)
+    plain = [[factor.copy() for factor in problem.factors] for _ in range(2)]
+    works = {
+        "plain": lambda: kernels_plain.sweep(*plain, problem.indices, problem.counts),
+        "paper": lambda: step.advance(state, 2),
+    }
+    taken = seconds(works, repeats)
+    ratio = taken["paper"].clock / taken["plain"].clock
+    print(
+        f"paper's form, one iteration   {taken['paper'].clock:8.3f} s  {ratio:.2f} of a plain sweep"
+    )
+
+
 def other_networks(problem: Problem, network: Network, repeats: int) -> None:
     """Print what other activations and no hidden layer cost."""
     for other in (
@@ -215,6 +243,7 @@ def main() -> None:
         print(f"fused, {name:>4s} of cells         {taken.clock:8.3f} s  of processors: ", end="")
         print(f"{taken.processors / cells * 1e6:.3f} us a cell, ", end="")
         print(f"{taken.processors / rows * 1e6:.3f} us a distinct row")
+    whole_iteration(whole, network, options.repeats)
     other_networks(whole, network, 2)
     against_torch(part(options.torch_share), network, options.torch_share)
     cold, warm = cold_seconds()

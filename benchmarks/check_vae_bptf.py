@@ -35,9 +35,9 @@ def forms() -> dict:
 
 def stability(data: Path, rows: Path, seeds: int, shares: list[float], only: list[str]) -> None:
     done = known(rows, "stability", "tensor", "share", "seed", "form")
-    for share in shares:
-        for name in [*REAL, "synthetic recipe"]:
-            for seed in range(seeds):
+    for seed in range(seeds):  # outermost, so that a run cut short has all tensors
+        for share in shares:
+            for name in [*REAL, "synthetic recipe"]:
                 train, test = thinned(data, name, share, seed)
                 for form, make in forms().items():
                     key = (name, share, seed, form)
