@@ -145,7 +145,7 @@ def test_sets_of_axes_that_cannot_be_are_refused(asked, error, words, parts):
 
 
 def test_multipliers_and_observed_zeros_do_not_go_together(parts):
-    with pytest.raises(ParameterError, match="`interactions` must be 'auto' or 'none' with zeros"):
+    with pytest.raises(ParameterError, match="`interactions` has no effect here"):
         VAEBPTF(zeros="observed", interactions=[["user", "item"]]).fit(parts.train)
     with pytest.raises(ParameterError, match="must be a plain Poisson"):
         VAEBPTF(zeros="observed", likelihood="negative-binomial").fit(parts.train)
@@ -404,13 +404,13 @@ def test_what_cannot_be_folded_in_is_refused(newcomers, parts, truth):
         model.fold_in(support, "colour")
     frame = support.to_frame().assign(day=77)
     stranger = tf.CountTensor.from_frame(frame, axes=["user", "item", "day"], value="count")
-    with pytest.raises(LabelError, match="no label 77"):
+    with pytest.raises(LabelError, match="does not know 77 on axis 'day'"):
         model.fold_in(stranger, "user")
-    with pytest.raises(DataError, match="at least one"):
+    with pytest.raises(DataError, match="nothing to add"):
         model.fold_in(support.with_cells(np.zeros(support.nnz, bool)), "user")
-    with pytest.raises(DataError, match="a CountTensor"):
+    with pytest.raises(ParameterError, match="must be a CountTensor; got DataFrame"):
         model.partial(frame)
-    with pytest.raises(LabelError, match="no label"):
+    with pytest.raises(LabelError, match="does not know"):
         model.partial(support)
     zeros = VAEBPTF(n_components=2, zeros="observed", max_iter=2).fit(truth.tensor)
     with pytest.raises(ParameterError, match="zeros='missing' only"):
@@ -455,3 +455,91 @@ def test_a_fit_that_leaves_the_rails_hands_over_its_last_good_state(monkeypatch)
     assert model.fitted_.reason == "diverged"
     assert len(model.history_) == 3
     assert np.isfinite(model.score(test, unknown="prior"))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        ({"interactions": [["axis_0", "axis_1"]], "validation": None}, "interactions"),
+        ({"interactions": [["axis_0", "axis_1"]], "objective": "bound"}, "interactions"),
+        ({"steps": 3, "objective": "bound"}, "steps"),
+        ({"dispersion_axis": "axis_0", "validation": None}, "dispersion_axis"),
+        ({"likelihood": "auto", "validation": None}, "likelihood='auto'"),
+        ({"dispersion": 2.0}, "dispersion"),
+        ({"backend": "torch"}, "backend"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(parameters, name):
+    tensor = tf.simulate((20, 15, 8), 2, density=0.4).tensor
+    with pytest.raises(ParameterError, match=name):
+        VAEBPTF(n_components=2, **parameters).fit(tensor)
+
+
+def test_few_iterations_are_shared_between_sweeps_and_visits():
+    tensor = simulate_pairs((30, 20, 10), seed=0)[0]
+    model = VAEBPTF(n_components=2, max_iter=8).fit(tensor)
+    assert model.history_["objective"].iloc[-1] > -50  # a mean log pmf, no longer the bound
+
+
+def test_the_paper_s_encoders_run_in_torch():
+    tensor = tf.simulate((12, 10, 6), 2, density=0.4).tensor
+    by_torch = VAEBPTF.paper(n_components=2, hidden_units=3, max_iter=2, backend="torch")
+    by_numpy = VAEBPTF.paper(n_components=2, hidden_units=3, max_iter=2, backend="numpy")
+    one, other = by_torch.fit(tensor).posterior_, by_numpy.fit(tensor).posterior_
+    for name in tensor.names:
+        np.testing.assert_allclose(one.mean(name), other.mean(name), rtol=1e-6)
+
+
+def test_several_new_entities_on_the_axis_of_dispersions():
+    tensor = tf.simulate((25, 15, 8), 2, density=0.4).tensor
+    old, new = tf.split_entities(tensor, "axis_0", 0.2)
+    model = VAEBPTF(n_components=2, dispersion_axis="axis_0").fit(old.compact())
+    extended = model.fold_in(new.compact(), "axis_0")
+    assert np.isfinite(extended.score(new.compact()))
+
+
+def test_a_known_label_without_a_cell_starts_from_the_prior():
+    tensor = tf.simulate((25, 15, 8), 2, density=0.4).tensor
+    old, new = tf.split_entities(tensor, "axis_0", 0.2)  # both keep all labels
+    known = VAEBPTF(n_components=2).fit(old).partial(new)
+    folded = VAEBPTF(n_components=2).fit(old.compact()).fold_in(new.compact(), "axis_0")
+    label = new.compact().axis("axis_0").label(0)
+    spread = {}
+    for name, model in (("known", known), ("folded", folded)):
+        place = int(model.axes_[0].positions([label])[0])
+        factors = model.posterior_
+        spread[name] = factors.sd("axis_0")[place] / factors.mean("axis_0")[place]
+    np.testing.assert_allclose(spread["known"], spread["folded"], rtol=0.3)
+
+
+def test_an_interrupt_keeps_the_members_that_are_whole(monkeypatch):
+    tensor = tf.simulate((20, 15, 8), 2, density=0.4).tensor
+    whole, calls = AnchoredStep.start, []
+
+    def interrupted(self):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return whole(self)
+
+    monkeypatch.setattr(AnchoredStep, "start", interrupted)
+    with pytest.warns(InterruptedWarning, match="has 2 of 3 members"):
+        model = VAEBPTF(n_components=2, n_members=3, max_iter=6).fit(tensor)
+    assert len(model.fitted_.others) == 1
+    assert not model.converged_
+    assert np.isfinite(model.score(tensor))
+
+
+def test_axes_called_like_the_numbers_keep_their_labels():
+    tensor = simulate_pairs((30, 20, 10), seed=0)[0]
+    axes = [
+        tf.Axis(name, axis.labels)
+        for name, axis in zip(("user", "low", "high"), tensor.axes, strict=True)
+    ]
+    renamed = tf.CountTensor(axes, tensor.indices, tensor.counts)
+    model = VAEBPTF(n_components=2, max_iter=20).fit(renamed)
+    found = [tuple(axes[a].name for a in i.axes) for i in model.fitted_.interactions]
+    assert ("low", "high") in found
+    table = model.interaction_effects("low", "high", top=5)
+    assert list(table.columns) == ["low (axis)", "high (axis)", "multiplier", "low", "high"]
+    assert (table["multiplier"] > 1).all()

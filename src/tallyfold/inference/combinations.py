@@ -74,8 +74,12 @@ def candidate_axes(n_axes: int, shape: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def useful_combinations(
-    subsets: Sequence[tuple[int, ...]], shape: Sequence[int], cells_NM: Cells, held_VM: Cells
+    subsets: Sequence[tuple[int, ...]],
+    shape: Sequence[int],
+    cells_NM: Cells,
+    held_VM: Cells,
+    least_known: float = LEAST_KNOWN,
 ) -> list[Combinations]:
     """Find the combinations of each set of axes; leave out sets that no held-out cell shares."""
     found = [Combinations.of(subset, shape, cells_NM, held_VM) for subset in subsets]
-    return [each for each in found if each.known_share >= LEAST_KNOWN]
+    return [each for each in found if each.known_share >= least_known]

@@ -233,13 +233,13 @@ def train(
         value += float((away**2 / variance).sum()) / 2
         return value / n_cells, (gradient + away / variance) / n_cells
 
-    limits = np.where(np.arange(len(start)) < N_PRIOR, LOG_RANGE, np.inf)
+    room = np.where(np.arange(len(start)) < N_PRIOR, LOG_RANGE, np.inf)
     found = minimize(
         penalised,
         numbers,
         jac=True,
         method="L-BFGS-B",
-        bounds=Bounds(-limits, limits),
+        bounds=Bounds(start - room, start + room),
         options={"maxiter": steps, "maxfun": 2 * steps + 2},
     )
     return np.asarray(found.x)

@@ -133,6 +133,11 @@ class PaperStep:
 
     maximise = True
 
+    @property
+    def _kernels(self) -> str:
+        """The back-end of all but the encoders: torch has those only."""
+        return "auto" if self.backend == "torch" else self.backend
+
     def start(self) -> State:
         """Draw weights, and factors about as large as the counts want them."""
         state: State = {
@@ -205,7 +210,7 @@ class PaperStep:
     @cached_property
     def drawn(self) -> DrawnLikelihood:
         """The cells' log-likelihood at draws."""
-        return DrawnLikelihood(self.cells, self.likelihood, self.zeros_observed, self.backend)
+        return DrawnLikelihood(self.cells, self.likelihood, self.zeros_observed, self._kernels)
 
     @cached_property
     def scale(self) -> float:
@@ -296,11 +301,11 @@ class PaperStep:
         mean, found = every_axis(state, "mean"), {"dispersion": state["dispersion"]}
         if self.likelihood.dispersed and self.dispersion is None and is_power_of_two(iteration):
             now = float(state["dispersion"])
-            r = best_dispersion(self.cells, self.likelihood, mean, now, self.backend)
+            r = best_dispersion(self.cells, self.likelihood, mean, now, self._kernels)
             found["dispersion"] = np.array(r)
             found["bound"] = np.array(self.bound(state | found))
         if self.reweight == "error":
-            rate_N = kernels.cell_rates(mean, self.cells.indices_NM, backend=self.backend)
+            rate_N = kernels.cell_rates(mean, self.cells.indices_NM, backend=self._kernels)
             r = float(found["dispersion"])
             error_N = pearson_errors(self.cells.counts_N, rate_N, self.likelihood, r)
             share = max(1 - ERROR_MEMORY, 1 / iteration)

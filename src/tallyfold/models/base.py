@@ -78,6 +78,10 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         """Turn the last state into what a fit leaves; history and calibration are filled in."""
 
+    def _rules_for(self, step: Step) -> Rules:
+        """Return when to stop, now that the step is known."""
+        return self._stopping()
+
     def _validation_share(self) -> float | None:
         """Return the share of training cells to hold out.
 
@@ -342,7 +346,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         callbacks: Sequence[Callback],
     ) -> Outcome:
         if checkpoint is None:
-            return run_loop(step, self._stopping(), callbacks=callbacks)
+            return run_loop(step, self._rules_for(step), callbacks=callbacks)
         refuse_foreign(checkpoint, KIND)
         place = Checkpoint(checkpoint, self.name, self._plain_parameters(), fingerprint(tensor))
         run = (
@@ -351,7 +355,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
             else None
         )
         return run_loop(
-            step, self._stopping(), run=run, callbacks=callbacks, keep=place.keep, every=every
+            step, self._rules_for(step), run=run, callbacks=callbacks, keep=place.keep, every=every
         )
 
     def _plain_parameters(self) -> dict[str, Any]:

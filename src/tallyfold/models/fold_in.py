@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import DataError, LabelError
+from tallyfold.errors import DataError, LabelError, ParameterError
 from tallyfold.inference.encoder_visits import (
     LEAST_RATE,
     axis_posterior,
     axis_prior,
     multiplier_posterior,
 )
-from tallyfold.inference.information import cells_information
+from tallyfold.inference.information import NO_LIMIT, cells_information
 from tallyfold.inference.training import TrainingCells
 from tallyfold.kernels import select as kernels
 from tallyfold.kernels.evidence import network_inputs
@@ -43,31 +43,30 @@ def folded_in(fitted: Fitted, counts: CountTensor, axis: str) -> Fitted:
     """Return what the fit left, and with it new entities of an axis."""
     number = _axis_number(fitted, counts, axis)
     extended = _with_new_entities(fitted, counts.axis(axis), number)
-    return _Intake(extended, counts, [number], len(fitted.axes[number])).result()
+    return _Intake(extended, counts, [number]).result()
 
 
 def updated(fitted: Fitted, counts: CountTensor) -> Fitted:
     """Return what the fit left, with the evidence of new cells of known entities."""
     _check_cells(counts)
-    return _Intake(fitted, counts, range(len(fitted.axes)), None).result()
+    return _Intake(fitted, counts, range(len(fitted.axes))).result()
 
 
 class _Intake:
     """New cells on their way into a model."""
 
-    def __init__(
-        self, fitted: Fitted, counts: CountTensor, axes: Sequence[int], first_new: int | None
-    ) -> None:
+    def __init__(self, fitted: Fitted, counts: CountTensor, axes: Sequence[int]) -> None:
         assert isinstance(fitted.factors, GammaFactors)
         self.fitted, self.factors, self.axes = fitted, fitted.factors, axes
-        positions_NM = np.asfortranarray(cell_positions(fitted.axes, counts))
+        positions_NM = _known_positions(fitted, counts)
         shape = tuple(len(axis) for axis in fitted.axes)
         self.cells = TrainingCells.of(shape, positions_NM, counts.counts)
         self.base = [_with_new_keys(each, positions_NM) for each in fitted.interactions]
         self.shapes, self.rates = list(self.factors.shapes), list(self.factors.rates)
         self.base_shapes, self.base_rates = list(self.shapes), list(self.rates)
-        if first_new is not None:
-            self._start_from_prior(axes[0], first_new)
+        self.new = [self._without_cells(axis) & seen for axis, seen in enumerate(self.cells.seen)]
+        for axis in axes:
+            self._start_from_prior(axis)
         self.multipliers = list(self.base)
         self.effect_places = [each.places(positions_NM) for each in self.base]
 
@@ -95,7 +94,11 @@ class _Intake:
             float(fitted.parameters["prior_shape"]),
         )
         names = {axis: f"information_{axis}" for axis in self.axes}
-        more = {name: fitted.extra[name] + told[axis] for axis, name in names.items()}
+        before = {
+            axis: np.where(self.new[axis][:, None], 0.0, fitted.extra[name])
+            for axis, name in names.items()
+        }
+        more = {name: before[axis] + told[axis] for axis, name in names.items()}
         effects = [
             self._wider(number, told_N) if number in touched else each
             for number, each in enumerate(self.multipliers)
@@ -109,13 +112,16 @@ class _Intake:
         told_P1 = np.bincount(place_N, told_N, minlength=len(each.shape_P1))
         return replace(each, widest_P1=each.widest_P1 + told_P1)
 
-    def _start_from_prior(self, axis: int, first_new: int) -> None:
-        """Let the evidence of new rows be added to the prior; without a cell they are average."""
+    def _without_cells(self, axis: int) -> npt.NDArray[np.bool_]:
+        """Tell which entities had no cell before these."""
+        return np.asarray(self.fitted.extra[f"information_{axis}"][:, 0] >= NO_LIMIT)
+
+    def _start_from_prior(self, axis: int) -> None:
+        """Let the evidence of entities without a cell so far be added to the prior."""
         prior = axis_prior(self._numbers(f"encoder_{axis}"), self._prior_rate(axis))
-        rows = first_new + np.flatnonzero(self.cells.seen[axis][first_new:])
         for tables, value in zip((self.base_shapes, self.base_rates), prior, strict=True):
             tables[axis] = tables[axis].copy()
-            tables[axis][rows] = value
+            tables[axis][:-1][self.new[axis]] = value
 
     def _prior_rate(self, axis: int) -> float:
         return float(self.fitted.extra["prior_rate"][axis])
@@ -197,8 +203,26 @@ def _added(base: Floats, evidence: Floats, seen_D1: npt.NDArray[np.bool_]) -> Fl
 
 
 def _check_cells(counts: CountTensor) -> None:
-    if not isinstance(counts, CountTensor) or counts.nnz == 0:
-        raise DataError("there must be new cells to take in: a CountTensor with at least one.")
+    if not isinstance(counts, CountTensor):
+        raise ParameterError(f"new cells must be a CountTensor; got {type(counts).__name__}.")
+    if counts.nnz == 0:
+        raise DataError("the tensor of new cells has no non-zero cell; there is nothing to add.")
+
+
+def _known_positions(fitted: Fitted, counts: CountTensor) -> npt.NDArray[np.int32]:
+    """Return where the new cells are; refuse labels the model does not know."""
+    positions_NM = np.asfortranarray(cell_positions(fitted.axes, counts, "prior"))
+    for number, axis in enumerate(fitted.axes):
+        unknown = np.flatnonzero(positions_NM[:, number] < 0)
+        if len(unknown):
+            given = counts.axis(axis.name)
+            place = counts.indices[unknown[0], counts.axis_number(axis.name)]
+            raise LabelError(
+                f"the model does not know {given.label(int(place))!r} on axis {axis.name!r} "
+                f"({len(unknown):,} cells have such a label). Fold in the new entities of one axis "
+                "at a time, or leave these cells out."
+            )
+    return positions_NM
 
 
 def _axis_number(fitted: Fitted, counts: CountTensor, axis: str) -> int:
@@ -230,13 +254,17 @@ def _with_new_entities(fitted: Fitted, axis: Axis, number: int) -> Fitted:
         table[number] = np.vstack([table[number], np.repeat(table[number][-1:], len(axis), axis=0)])
     sizes = [len(each) for each in axes]
     name = f"information_{number}"
-    nothing = np.zeros((len(axis), factors.n_components))
+    nothing = np.full((len(axis), factors.n_components), NO_LIMIT)
+    extra = fitted.extra | {name: np.vstack([fitted.extra[name], nothing])}
+    if int(extra.get("dispersion_axis", -1)) == number:
+        ratios, unknown = extra["entity_dispersion"][:-1], np.zeros(len(axis) + 1)
+        extra["entity_dispersion"] = np.append(ratios, unknown)
     return replace(
         fitted,
         axes=tuple(axes),
         factors=GammaFactors(factors.names, [each.labels for each in axes], shapes, rates),
         interactions=tuple(_resized(each, sizes) for each in fitted.interactions),
-        extra=fitted.extra | {name: np.vstack([fitted.extra[name], nothing])},
+        extra=extra,
     )
 
 

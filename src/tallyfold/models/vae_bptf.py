@@ -14,8 +14,14 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.inference.anchored import AnchoredStep, interactions_of, warming_up
-from tallyfold.inference.combinations import Combinations, candidate_axes, useful_combinations
-from tallyfold.inference.entity_dispersion import entity_dispersions, with_dispersions
+from tallyfold.inference.combinations import (
+    LEAST_KNOWN,
+    Combinations,
+    candidate_axes,
+    useful_combinations,
+)
+from tallyfold.inference.entity_dispersion import entity_dispersions
+from tallyfold.inference.folder import refuse_foreign
 from tallyfold.inference.held_out import HeldOutCells
 from tallyfold.inference.information import NO_LIMIT, cells_information, widened
 from tallyfold.inference.likelihood_choice import better_likelihood
@@ -30,6 +36,7 @@ from tallyfold.models.base import CountModel, choose_likelihood, names_and_label
 from tallyfold.models.bptf import VARIATIONAL_RULES
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.fold_in import folded_in, updated
+from tallyfold.models.members import fit_members, member_moments, member_predictive
 from tallyfold.models.parameters import (
     NONE,
     Rule,
@@ -38,11 +45,10 @@ from tallyfold.models.parameters import (
     number,
     one_of,
 )
-from tallyfold.models.vae_forms import FORMS, settled
+from tallyfold.models.vae_forms import FORMS, refuse_ignored, settled
 from tallyfold.models.vae_presets import PAPER_PRESETS
 from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.interactions import Interaction, countable, with_interactions
-from tallyfold.posterior.predictive import matched_mixture
 from tallyfold.probability.mixture import CountMixture, mixed
 
 if TYPE_CHECKING:
@@ -53,7 +59,7 @@ Floats = npt.NDArray[np.float64]
 LEAST_HELD_OUT = 100
 """With fewer held-out cells than this the encoders stay conjugate: there is too little to learn."""
 START_SWEEPS = 60
-SWEEPS_ONLY = {"max_iter": 200, "tol": 1e-5}
+BPTF_MAX_ITER, BPTF_TOL = 200, 1e-5
 """When there is nothing to train on, this is BPTF and stops as BPTF does."""
 
 _AXIS_SETS = Rule(
@@ -283,19 +289,16 @@ class VAEBPTF(CountModel):
         options: dict[str, Any] = {"every": every, "resume": resume, "callbacks": callbacks}
         if self.n_members == 1:
             return super().fit(tensor, checkpoint=checkpoint, **options)
-        members = []
-        for number_ in range(self.n_members):
+        if checkpoint is not None:
+            refuse_foreign(checkpoint, "checkpoint of members")
+
+        def fit_one(number_: int, place: dict[str, Any]) -> Fitted:
             parameters = self.get_params() | {"n_members": 1}
             parameters["random_state"] = self.random_state + number_
-            member = type(self)(**parameters)
-            if checkpoint is not None:
-                options["checkpoint"] = os.path.join(checkpoint, f"member-{number_}")
-            members.append(member.fit(tensor, **options).fitted_)
-            if members[-1].reason == "interrupted":
-                break  # whoever asked to stop did not mean the first member alone
-        self._fitted = replace(
-            members[0], others=tuple(members[1:]), parameters=self._plain_parameters()
-        )
+            return type(self)(**parameters).fit(tensor, **options, **place).fitted_
+
+        whole = fit_members(fit_one, self.n_members, checkpoint)
+        self._fitted = replace(whole, parameters=self._plain_parameters())
         return self
 
     def _check(self, tensor: CountTensor, *rest: Any) -> None:
@@ -312,9 +315,12 @@ class VAEBPTF(CountModel):
             )
         values = self._values
         choose_likelihood(self._family(values), self.truncated, self.zeros)
+        refuse_ignored(self.get_params(), values)
         self._axis_sets(tensor, values["interactions"])
         if self.dispersion_axis is not None:
             tensor.axis_number(self.dispersion_axis)
+        if self.random_state + self.n_members > 2**63:
+            raise ParameterError("`random_state` + `n_members` must be below 2**63.")
 
     @property
     def _values(self) -> dict[str, Any]:
@@ -334,10 +340,17 @@ class VAEBPTF(CountModel):
         values = self._values
         if self.encoder == "paper":
             return Rules(values["max_iter"], values["tol"], self.patience, window=10)
-        trained = values["objective"] == "predictive" and self._validation_share()
-        if not trained:
-            values |= {n: v for n, v in SWEEPS_ONLY.items() if self.get_params()[n] is None}
         return Rules(values["max_iter"], values["tol"], self.patience, warm_up=warming_up)
+
+    def _rules_for(self, step: Step) -> Rules:
+        rules = self._stopping()
+        if not isinstance(step, AnchoredStep) or step.held_out is not None:
+            return rules
+        return replace(
+            rules,
+            max_iter=BPTF_MAX_ITER if self.max_iter is None else self.max_iter,
+            tol=BPTF_TOL if self.tol is None else self.tol,
+        )
 
     def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> Step:
         values = self._values
@@ -369,7 +382,7 @@ class VAEBPTF(CountModel):
             hidden_units=values["hidden_units"],
             weight_variance=values["weight_variance"],
             steps=values["steps"],
-            start_sweeps=START_SWEEPS,
+            start_sweeps=min(START_SWEEPS, max(1, values["max_iter"] // 2)),
             seed=self.random_state,
         )
 
@@ -413,21 +426,17 @@ class VAEBPTF(CountModel):
         """Return the positions of the axes whose combinations are asked for; None for auto."""
         if isinstance(asked, str):
             return None if asked == "auto" else []
-        if self.zeros == "observed" and asked:
-            raise ParameterError(
-                "`interactions` must be 'auto' or 'none' with zeros='observed': sums over all "
-                "empty cells are closed without them only."
-            )
         names = [axis.name for axis in tensor.axes]
-        return [_positions(each, names, tensor.shape) for each in asked]
+        return list(dict.fromkeys(_positions(each, names, tensor.shape) for each in asked))
 
     def _combinations(
         self, cells: TrainingCells, held_out: CountTensor, asked: Any
     ) -> list[Combinations]:
         sets = self._axis_sets(held_out, asked)
+        least = 0.0 if sets is not None else LEAST_KNOWN
         if sets is None:
             sets = candidate_axes(cells.n_axes, cells.shape)
-        return useful_combinations(sets, cells.shape, cells.indices_NM, held_out.indices)
+        return useful_combinations(sets, cells.shape, cells.indices_NM, held_out.indices, least)
 
     def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         paper = self.encoder == "paper"
@@ -505,7 +514,7 @@ class VAEBPTF(CountModel):
         shapes, rates = [], []
         for axis, (shape, rate) in enumerate(zip(factors.shapes, factors.rates, strict=True)):
             told = np.vstack([extra[f"information_{axis}"], np.full((1, shape.shape[1]), NO_LIMIT)])
-            wide = widened(shape, rate, told, self.prior_shape)
+            wide = widened(shape, rate, told, float(fitted.parameters["prior_shape"]))
             shapes.append(wide[0])
             rates.append(wide[1])
         return GammaFactors(factors.names, factors.labels, shapes, rates)
@@ -559,11 +568,11 @@ class VAEBPTF(CountModel):
 
     def _changed(self, change: Any) -> VAEBPTF:
         fitted = self.fitted_
-        if self.encoder == "paper":
+        if fitted.parameters["encoder"] == "paper":
             raise ParameterError(
                 "only the anchored form can take in new cells without a fit; this is the paper's."
             )
-        if self.zeros == "observed":
+        if fitted.parameters["zeros"] == "observed":
             raise ParameterError(
                 "new cells can be taken in without a fit if zeros='missing' only: with observed "
                 "zeros every empty cell of the new entities is evidence too. Fit again."
@@ -580,17 +589,17 @@ class VAEBPTF(CountModel):
         return (self.fitted_, *self.fitted_.others)
 
     def _moments(self, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:
-        return _member_moments(self.fitted_, positions)
+        return member_moments(self.fitted_, positions)
 
     def _rates(self, positions: npt.NDArray[np.int32]) -> Floats:
         rates = [
-            member.calibration.rates(_member_moments(member, positions)[0])
+            member.calibration.rates(member_moments(member, positions)[0])
             for member in self._members
         ]
         return np.asarray(np.mean(rates, axis=0))
 
     def _predictive(self, positions: npt.NDArray[np.int32]) -> CountMixture:
-        return mixed([_member_predictive(member, positions) for member in self._members])
+        return mixed([member_predictive(member, positions) for member in self._members])
 
 
 def _for_new_cells(name: str) -> bool:
@@ -604,22 +613,6 @@ def _with_widest(interaction: Interaction, cells: TrainingCells, told_N: Floats)
     told_P1 = np.bincount(place_N, told_N, minlength=size)
     wide = replace(interaction, widest_P1=interaction.shape_P1[-1] + told_P1)
     return wide.with_typical(place_N)
-
-
-def _member_moments(member: Fitted, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:
-    assert member.factors is not None
-    moments = member.factors.rate_moments(positions)
-    return with_interactions(member.interactions, positions, *moments)
-
-
-def _member_predictive(member: Fitted, positions: npt.NDArray[np.int32]) -> CountMixture:
-    assert member.likelihood is not None
-    moments = _member_moments(member, positions)
-    common = matched_mixture(*moments, member.likelihood, member.dispersion, member.calibration)
-    if "entity_dispersion" not in member.extra:
-        return common
-    entity_N = positions[:, int(member.extra["dispersion_axis"])]
-    return with_dispersions(common, member.extra["entity_dispersion"], entity_N)
 
 
 def _positions(asked: Sequence[str], names: Sequence[str], shape: Sequence[int]) -> tuple[int, ...]:

@@ -26,6 +26,8 @@ Ints = npt.NDArray[np.int64]
 Cells = npt.NDArray[np.integer[Any]]
 
 MOST_KEYS = 2**62
+NUMBERS = ("multiplier", "low", "high")
+"""Columns of tables of multipliers; an axis of such a name is marked as one."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,13 @@ class Interaction:
         rate_P = shape_P / mean_P
         low_P = gamma.quantile((1 - level) / 2, shape_P, rate_P)
         order = np.argsort(-low_P, kind="stable")[:top]
+        order = order[mean_P[order] > 1]
         columns: dict[str, Any] = {}
         for axis, position in zip(self.axes, self.labels_at(self.keys_P[order]), strict=True):
-            columns[factors.names[axis]] = factors.labels[axis].take(position).to_pandas()
+            name = factors.names[axis]
+            columns[f"{name} (axis)" if name in NUMBERS else name] = (
+                factors.labels[axis].take(position).to_pandas()
+            )
         columns["multiplier"] = mean_P[order]
         columns["low"] = low_P[order]
         columns["high"] = gamma.quantile((1 + level) / 2, shape_P[order], rate_P[order])
