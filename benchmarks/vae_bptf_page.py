@@ -12,7 +12,7 @@ FLAGSHIP = "VAE-BPTF"
 
 def page(rows: list[dict], tensors: list[str], models: list[str]) -> str:
     """Fill the tables into the text."""
-    scored = [row for row in rows if "check" not in row]
+    scored = list({key(row): row for row in rows if "check" not in row}.values())
     tables = {
         "GAINS": gains(scored, tensors),
         "SCORES": scores(scored, tensors, models),
@@ -25,6 +25,10 @@ def page(rows: list[dict], tensors: list[str], models: list[str]) -> str:
     for name, table in tables.items():
         text = text.replace("{" + name + "}", table)
     return text
+
+
+def key(row: dict) -> tuple:
+    return row["tensor"], row["split"], row["model"]
 
 
 def by_split(rows: list[dict], tensor: str, model: str, column: str) -> dict[int, float]:
@@ -41,7 +45,7 @@ def gains(rows: list[dict], tensors: list[str]) -> str:
     ]
     for tensor in tensors:
         ours = by_split(rows, tensor, FLAGSHIP, "log_pmf")
-        if not ours:
+        if len(ours) < 2:
             continue
         best = max(BASELINES, key=lambda m: mean(by_split(rows, tensor, m, "log_pmf")))
         gain, error, n = paired(ours, by_split(rows, tensor, best, "log_pmf"))
