@@ -47,7 +47,7 @@ def test_information_of_factors_is_that_of_the_full_matrix():
     )
     cells = TrainingCells.of((4, 5, 6), cells_NM, rng.integers(1, 5, 80))
     _, found = cells_information(
-        means, cells, np.full(80, 1.5), COUNTS["poisson", True], None, 0.7, "numpy"
+        means, cells, np.full(80, 1.5), COUNTS["poisson", True], None, 0.7, range(3), "numpy"
     )
     product_NK = np.prod([f[cells_NM[:, m]] for m, f in enumerate(means)], axis=0)
     share_NK = product_NK / product_NK.sum(axis=1, keepdims=True)

@@ -57,7 +57,7 @@ def test_the_bound_rises_at_every_single_update_of_an_axis(family, truncated, te
         shapes, rates = factors_of(state)
         mean = [s / r for s, r in zip(shapes, rates, strict=True)]
         geo = [np.exp(digamma(s)) / r for s, r in zip(shapes, rates, strict=True)]
-        phi, exposure = step._sums(axis, geo, mean, 0.8)
+        phi, exposure = step._terms.sums(axis, geo, mean, 0.8)
         shapes[axis] = step.prior_shape + geo[axis] * phi
         rates[axis] = step.prior_shape * state["prior_rate"][axis] + exposure
         state = state | state_of(shapes, rates)
@@ -103,14 +103,14 @@ def test_observed_zeros_equal_a_dense_sum_over_all_cells(tensor):
     shapes, rates = factors_of(state)
     mean = [s / r for s, r in zip(shapes, rates, strict=True)]
     geo = [np.exp(digamma(s)) / r for s, r in zip(shapes, rates, strict=True)]
-    _, exposure = step._sums(0, geo, mean, 1.0)
+    _, exposure = step._terms.sums(0, geo, mean, 1.0)
     assert exposure[0] == pytest.approx(np.einsum("jk,lk->k", mean[1], mean[2]))
     lam = np.einsum("ik,jk,lk->ijl", *mean)
     seen = tuple(tensor.indices.T)
     g = np.einsum("ik,jk,lk->ijl", *geo)[seen]
     poisson = tensor.counts @ np.log(g) - lam.sum()
     constant = COUNTS["poisson", False].log_pmf(tensor.counts, 1.0).sum() + tensor.nnz
-    assert step._cell_bound(geo, mean, 1.0) == pytest.approx(poisson + constant)
+    assert step._terms.bound(geo, mean, 1.0) == pytest.approx(poisson + constant)
 
 
 def test_compiled_and_plain_kernels_give_the_same_fit(tensor):

@@ -23,7 +23,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.inference.drawn_likelihood import exposure_to_all
+from tallyfold.inference.cell_terms import exposure_to_all
 from tallyfold.kernels.encoder import KINDS, AxisEncoder, Network, axis_encoder
 from tallyfold.kernels.layout import AxisLayout
 

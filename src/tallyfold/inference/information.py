@@ -11,7 +11,7 @@ and 1 / (J^-1)_kk is the shape of a Gamma with the spread of z_dk.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -86,9 +86,10 @@ def cells_information(
     likelihood: CountLikelihood,
     dispersion: float | None,
     prior_shape: float,
+    axes: Iterable[int],
     backend: str = "auto",
-) -> tuple[Floats, list[Floats]]:
-    """Return what each cell tells of its log rate, and for each axis what cells tell of factors.
+) -> tuple[Floats, dict[int, Floats]]:
+    """Return what each cell tells of its log rate, and for some axes what cells tell of factors.
 
     `multiplier_N` are the cells' rates over those of the factors, `dispersion` the r that the
     counts are seen to have.
@@ -96,10 +97,9 @@ def cells_information(
     rate_N = kernels.cell_rates(means, cells.indices_NM, backend=backend)
     told_N = count_information(rate_N * multiplier_N, likelihood.truncated, dispersion)
     weight_N = told_N / np.maximum(rate_N, LEAST_RATE) ** 2
-    return told_N, [
-        axis_information(means, cells, axis, weight_N, prior_shape, backend)
-        for axis in range(cells.n_axes)
-    ]
+    return told_N, {
+        axis: axis_information(means, cells, axis, weight_N, prior_shape, backend) for axis in axes
+    }
 
 
 def widened(

@@ -36,8 +36,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.inference.adam import Adam
+from tallyfold.inference.cell_terms import CellTerms
 from tallyfold.inference.dispersion import best_dispersion, is_power_of_two
-from tallyfold.inference.drawn_likelihood import DrawnLikelihood
 from tallyfold.inference.encoded_axis import EncodedAxis, Weights
 from tallyfold.inference.loop import State
 from tallyfold.inference.paper_state import (
@@ -208,9 +208,9 @@ class PaperStep:
         return {name: g - weights[name] / self.weight_variance for name, g in gradient.items()}
 
     @cached_property
-    def drawn(self) -> DrawnLikelihood:
+    def drawn(self) -> CellTerms:
         """The cells' log-likelihood at draws."""
-        return DrawnLikelihood(self.cells, self.likelihood, self.zeros_observed, self._kernels)
+        return CellTerms(self.cells, self.likelihood, self.zeros_observed, self._kernels)
 
     @cached_property
     def scale(self) -> float:

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.inference.cell_terms import CellTerms
 from tallyfold.inference.dispersion import best_dispersion, is_power_of_two
 from tallyfold.inference.loop import State
 from tallyfold.inference.training import TrainingCells
 from tallyfold.inference.validation import ValidationCells
-from tallyfold.kernels import select as kernels
 from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.probability import gamma
 from tallyfold.probability.counts import CountLikelihood
@@ -95,7 +95,7 @@ class VariationalStep:
         mean = [shape / rate for shape, rate in zip(shapes, rates, strict=True)]
         geo = [gamma.geometric_mean(s, r) for s, r in zip(shapes, rates, strict=True)]
         for axis in range(self.cells.n_axes):
-            phi_DK, exposure_DK = self._sums(axis, geo, mean, dispersion)
+            phi_DK, exposure_DK = self._terms.sums(axis, geo, mean, dispersion)
             shapes[axis] = self.prior_shape + geo[axis] * phi_DK
             rates[axis] = self.prior_shape * prior_rate_M[axis] + exposure_DK
             mean[axis] = shapes[axis] / rates[axis]
@@ -115,7 +115,7 @@ class VariationalStep:
         shapes, rates = factors_of(state)
         mean = [shape / rate for shape, rate in zip(shapes, rates, strict=True)]
         geo = [gamma.geometric_mean(s, r) for s, r in zip(shapes, rates, strict=True)]
-        total = self._cell_bound(geo, mean, float(state["dispersion"]))
+        total = self._terms.bound(geo, mean, float(state["dispersion"]))
         for axis, (shape_DK, rate_DK) in enumerate(zip(shapes, rates, strict=True)):
             prior_rate = self.prior_shape * float(np.asarray(state["prior_rate"])[axis])
             total -= float(gamma.kl(shape_DK, rate_DK, self.prior_shape, prior_rate).sum())
@@ -130,38 +130,9 @@ class VariationalStep:
         known = [mean_over_seen(m, s) for m, s in zip(mean, self.cells.seen, strict=True)]
         return self.validation.score(known, self.likelihood, float(state["dispersion"]))
 
-    def _sums(
-        self, axis: int, geo: list[Floats], mean: list[Floats], dispersion: float
-    ) -> tuple[Floats, Floats]:
-        layout = self.cells.layouts[axis]
-        if not self.zeros_observed:
-            return kernels.bptf_axis_sums(
-                geo,
-                mean,
-                layout,
-                likelihood=self.likelihood.name,
-                dispersion=dispersion,
-                backend=self.backend,
-            )
-        phi_DK = kernels.share_sums(geo, layout, backend=self.backend)
-        totals = [factor.sum(axis=0) for m, factor in enumerate(mean) if m != axis]
-        return phi_DK, np.broadcast_to(np.prod(totals, axis=0), phi_DK.shape)
-
-    def _cell_bound(self, geo: list[Floats], mean: list[Floats], dispersion: float) -> float:
-        cells = self.cells
-        bound = kernels.cell_bound(
-            geo,
-            mean,
-            cells.indices_NM,
-            cells.counts_N,
-            likelihood=self.likelihood.name,
-            dispersion=dispersion,
-            backend=self.backend,
-        )
-        if self.zeros_observed:  # the kernel subtracts the rates of the cells seen; all are meant
-            bound += float(kernels.cell_rates(mean, cells.indices_NM, backend=self.backend).sum())
-            bound -= float(np.prod([factor.sum(axis=0) for factor in mean], axis=0).sum())
-        return bound
+    @property
+    def _terms(self) -> CellTerms:
+        return CellTerms(self.cells, self.likelihood, self.zeros_observed, self.backend)
 
 
 def factors_of(state: State) -> tuple[list[Floats], list[Floats]]:

@@ -92,6 +92,7 @@ class _Intake:
             fitted.likelihood,
             float(fitted.extra["seen_dispersion"]) or fitted.dispersion,
             float(fitted.parameters["prior_shape"]),
+            self.axes,
         )
         names = {axis: f"information_{axis}" for axis in self.axes}
         before = {

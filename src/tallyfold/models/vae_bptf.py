@@ -475,11 +475,12 @@ class VAEBPTF(CountModel):
             left.likelihood,
             seen_r or left.dispersion,
             self.prior_shape,
+            range(cells.n_axes),
             self._kernels,
         )
         limits = {
-            f"information_{axis}": np.where(seen_D[:, None], told_DK, NO_LIMIT)
-            for axis, (told_DK, seen_D) in enumerate(zip(told, cells.seen, strict=True))
+            f"information_{axis}": np.where(cells.seen[axis][:, None], told_DK, NO_LIMIT)
+            for axis, told_DK in told.items()
         }
         return replace(
             left,

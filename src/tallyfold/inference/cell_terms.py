@@ -1,4 +1,4 @@
-"""The log-likelihood of all cells at given factors, and its slope along one axis."""
+"""What the cells add to the bound or the log-likelihood, and to the posterior of an axis."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class DrawnLikelihood:
-    """What the cells say of factors that are plain numbers, not distributions.
+class CellTerms:
+    """What the cells say of factors, distributions or plain numbers.
 
     Parameters
     ----------
@@ -32,12 +32,12 @@ class DrawnLikelihood:
     zeros_observed: bool
     backend: str = "auto"
 
-    def value(self, factors: Sequence[Floats], dispersion: float) -> float:
-        """Return the log-likelihood, every constant in it."""
+    def bound(self, geo: Sequence[Floats], mean: Sequence[Floats], dispersion: float) -> float:
+        """Return the cells' part of the bound, at geometric and arithmetic means of factors."""
         cells = self.cells
         total = kernels.cell_bound(
-            factors,
-            factors,
+            geo,
+            mean,
             cells.indices_NM,
             cells.counts_N,
             likelihood=self.likelihood.name,
@@ -45,24 +45,34 @@ class DrawnLikelihood:
             backend=self.backend,
         )
         if self.zeros_observed:  # the kernel subtracts the rates of the cells seen; all are meant
-            rate_N = kernels.cell_rates(factors, cells.indices_NM, backend=self.backend)
-            total += float(rate_N.sum() - np.prod([z.sum(axis=0) for z in factors], axis=0).sum())
+            total += float(kernels.cell_rates(mean, cells.indices_NM, backend=self.backend).sum())
+            total -= float(np.prod([factor.sum(axis=0) for factor in mean], axis=0).sum())
         return total
 
-    def slope(self, axis: int, factors: Sequence[Floats], dispersion: float) -> Floats:
-        """Return the derivative by the factors of one axis: shares over them minus exposure."""
+    def sums(
+        self, axis: int, geo: Sequence[Floats], mean: Sequence[Floats], dispersion: float
+    ) -> tuple[Floats, Floats]:
+        """Return, per entity of an axis, shares over its own factors, and exposures."""
         layout = self.cells.layouts[axis]
         if self.zeros_observed:
-            share_DK = kernels.share_sums(factors, layout, backend=self.backend)
-            return share_DK - exposure_to_all(axis, factors)
-        share_DK, exposure_DK = kernels.bptf_axis_sums(
-            factors,
-            factors,
+            share_DK = kernels.share_sums(geo, layout, backend=self.backend)
+            return share_DK, np.broadcast_to(exposure_to_all(axis, mean), share_DK.shape)
+        return kernels.bptf_axis_sums(
+            geo,
+            mean,
             layout,
             likelihood=self.likelihood.name,
             dispersion=dispersion,
             backend=self.backend,
         )
+
+    def value(self, factors: Sequence[Floats], dispersion: float) -> float:
+        """Return the log-likelihood at factors that are plain numbers, every constant in it."""
+        return self.bound(factors, factors, dispersion)
+
+    def slope(self, axis: int, factors: Sequence[Floats], dispersion: float) -> Floats:
+        """Return its derivative by the factors of one axis: shares over them minus exposure."""
+        share_DK, exposure_DK = self.sums(axis, factors, factors, dispersion)
         return share_DK - exposure_DK
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import tallyfold as tf
-from tallyfold.inference.drawn_likelihood import DrawnLikelihood
+from tallyfold.inference.cell_terms import CellTerms
 from tallyfold.inference.training import TrainingCells
 from tallyfold.probability.counts import COUNTS
 
@@ -22,7 +22,7 @@ def factors():
 
 @pytest.mark.parametrize(("likelihood", "zeros_observed"), CASES)
 def test_the_value_is_the_sum_of_log_pmfs(likelihood, zeros_observed, tensor, factors):
-    drawn = DrawnLikelihood(TrainingCells(tensor), COUNTS[likelihood], zeros_observed)
+    drawn = CellTerms(TrainingCells(tensor), COUNTS[likelihood], zeros_observed)
     rate = np.einsum("ik,jk,lk->ijl", *factors)
     counts = np.zeros(tensor.shape, dtype=int)
     counts[tuple(tensor.indices.T)] = tensor.counts
@@ -34,7 +34,7 @@ def test_the_value_is_the_sum_of_log_pmfs(likelihood, zeros_observed, tensor, fa
 @pytest.mark.parametrize("axis", range(3))
 @pytest.mark.parametrize(("likelihood", "zeros_observed"), CASES)
 def test_the_slope_by_finite_differences(likelihood, zeros_observed, axis, tensor, factors):
-    drawn = DrawnLikelihood(TrainingCells(tensor), COUNTS[likelihood], zeros_observed)
+    drawn = CellTerms(TrainingCells(tensor), COUNTS[likelihood], zeros_observed)
     slope, h = drawn.slope(axis, factors, 0.7), 1e-6
     for place in [(0, 0), (2, 1), (3, 0)]:
         values = []
