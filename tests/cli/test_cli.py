@@ -234,6 +234,11 @@ def test_demo(run: Run) -> None:
     result = run("demo")
     assert (result.code, result.err) == (0, "")
     assert "module x word x place" in result.out
-    for line in ("constant negative binomial", "main effects", "BPTF", "largest of its components"):
+    for line in (
+        "constant negative binomial",
+        "main effects",
+        "BPTF",
+        "largest components of VAE-BPTF",
+    ):
         assert line in result.out
     assert max(len(line) for line in result.out.splitlines()) <= 80

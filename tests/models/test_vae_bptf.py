@@ -462,7 +462,6 @@ def test_a_fit_that_leaves_the_rails_hands_over_its_last_good_state(monkeypatch)
     [
         ({"interactions": [["axis_0", "axis_1"]], "validation": None}, "interactions"),
         ({"interactions": [["axis_0", "axis_1"]], "objective": "bound"}, "interactions"),
-        ({"steps": 3, "objective": "bound"}, "steps"),
         ({"dispersion_axis": "axis_0", "validation": None}, "dispersion_axis"),
         ({"likelihood": "auto", "validation": None}, "likelihood='auto'"),
         ({"dispersion": 2.0}, "dispersion"),

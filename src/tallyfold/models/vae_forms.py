@@ -98,15 +98,12 @@ def refuse_ignored(given: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     """Refuse parameters that the others leave without effect."""
     held_out = given["validation"] and given["zeros"] == "missing"
     learns = values["objective"] == "predictive" and held_out
-    needs_learning = ("hidden_units", "weight_variance", "steps")
     named = isinstance(given["interactions"], list | tuple) and given["interactions"]
-    asked = [n for n in needs_learning if given["encoder"] == "anchored" and given[n] is not None]
-    if (named or asked) and not learns:
-        name = "interactions" if named else asked[0]
+    if named and not learns:
         raise ParameterError(
-            f"`{name}` has no effect here: encoders and multipliers are learnt from held-out cells "
-            "only. Leave it at None, or use objective='predictive', zeros='missing' and a "
-            "`validation` share."
+            "`interactions` has no effect here: multipliers are learnt from held-out cells only. "
+            "Leave it at None, or use objective='predictive', zeros='missing' and a `validation` "
+            "share."
         )
     if given["dispersion_axis"] is not None and not held_out:
         raise ParameterError(
