@@ -8,11 +8,7 @@ forward again, as one step of training needs it; the yardstick is one sweep of p
 """
 
 import argparse
-import os
 import resource
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 import kernels_plain
-from bench_kernels import canonical, read, simulate, tidy_file
+from bench_kernels import canonical, cold_seconds, read, simulate, tidy_file
 from tallyfold import kernels
 from tallyfold.kernels.encoder import KINDS, AxisEncoder, Network, axis_encoder, layer_sizes
 from tallyfold.kernels.encoder_torch import TorchEncoder
@@ -104,15 +100,6 @@ def seconds(works: dict[str, Callable[[], None]], repeats: int) -> dict[str, Tak
 
 def resident() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-
-
-def cold_seconds() -> tuple[float, float]:
-    """Return the first use's seconds with an empty cache and, after that, with a full one."""
-    with tempfile.TemporaryDirectory() as cache:
-        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
-        command = [sys.executable, "-c", COLD]
-        runs = [subprocess.check_output(command, env=environment, text=True) for _ in "12"]
-    return float(runs[0]), float(runs[1])
 
 
 def compare(problem: Problem, network: Network, repeats: int) -> None:
@@ -246,7 +233,7 @@ def main() -> None:
     whole_iteration(whole, network, options.repeats)
     other_networks(whole, network, 2)
     against_torch(part(options.torch_share), network, options.torch_share)
-    cold, warm = cold_seconds()
+    cold, warm = cold_seconds(COLD)
     print(f"first use, empty cache        {cold:8.2f} s; with the cache {warm:.2f} s")
 
 

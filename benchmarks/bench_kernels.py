@@ -93,11 +93,11 @@ def median_seconds(work: Callable[[], None], repeats: int) -> float:
     return statistics.median(times)
 
 
-def cold_seconds() -> tuple[float, float]:
-    """Return the first call's seconds with an empty cache and, after that, with a full one."""
+def cold_seconds(script: str) -> tuple[float, float]:
+    """Return the seconds that a script prints with an empty cache and, after that, with a full one."""
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
-        command = [sys.executable, "-c", COLD]
+        command = [sys.executable, "-c", script]
         runs = [subprocess.check_output(command, env=environment, text=True) for _ in "12"]
     return float(runs[0]), float(runs[1])
 
@@ -141,7 +141,7 @@ def main() -> None:
         previous = seconds
     seconds = median_seconds(lambda: layouts_of(np.arange(len(counts))) and None, 3)
     print(f"layouts of all axes           {seconds:8.4f} s")
-    cold, warm = cold_seconds()
+    cold, warm = cold_seconds(COLD)
     print(f"first call, empty cache       {cold:8.2f} s; with the cache {warm:.2f} s")
 
 

@@ -207,7 +207,7 @@ def predictive_coverage(model: tf.VAEBPTF, test: tf.CountTensor) -> float:
 
 def known(rows: Path, check: str, *names: str) -> set:
     found = read_rows([rows]) if rows.exists() else []
-    return {tuple(row[name] for name in names) for row in found if row["check"] == check}
+    return {tuple(row[name] for name in names) for row in found if row.get("check") == check}
 
 
 def keep(rows: Path, check: str, row: dict) -> None:

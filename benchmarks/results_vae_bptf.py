@@ -120,7 +120,7 @@ def scores(models: list[CountModel], test: tf.CountTensor) -> dict:
 
 def run(folder: Path, rows_file: Path, names: list[str], only: list[str]) -> None:
     rows = read_rows([rows_file]) if rows_file.exists() else []
-    done = {(row["tensor"], row["split"], row["model"]) for row in rows}
+    done = {(row["tensor"], row["split"], row["model"]) for row in rows if "check" not in row}
     for name in names:
         for split in range(SPLITS):
             train, test = parts(folder, name, split)

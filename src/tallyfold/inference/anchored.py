@@ -7,9 +7,9 @@ encoder's numbers by a few steps of L-BFGS on the log predictive of held-out cel
 sum. It is kept only if it predicts them better than before, so a fit cannot leave the rails; what
 it cannot improve it leaves as it was.
 
-This is not the evidence bound: under a truncated likelihood the bound's own choice of priors
-shrinks far too much (measured in docs/results/vae-bptf.md), and a cell left out of its own sum
-alone still reaches itself through the other factors.
+This is not the evidence bound, whose own choice of the multipliers' priors shrinks them too much
+under a truncated likelihood. Nor is it leave-one-out: a cell left out of its own sum alone still
+reaches itself through the other factors.
 """
 
 from __future__ import annotations
