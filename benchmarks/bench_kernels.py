@@ -94,7 +94,7 @@ def median_seconds(work: Callable[[], None], repeats: int) -> float:
 
 
 def cold_seconds(script: str) -> tuple[float, float]:
-    """Return the seconds that a script prints with an empty cache and, after that, with a full one."""
+    """Return the seconds that a script prints with an empty cache, and with a full one."""
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
         command = [sys.executable, "-c", script]
