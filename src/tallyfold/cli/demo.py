@@ -1,5 +1,6 @@
 """``tallyfold demo``: the library at work on a tensor that needs no download."""
 
+import logging
 from typing import TYPE_CHECKING
 
 from tallyfold.cli.describe import facts_of, show
@@ -61,6 +62,7 @@ def demo() -> None:
     flagship = VAEBPTF(n_components=10)
     models["VAE-BPTF, 10 components"] = flagship
     out.print("The first fit on a machine compiles its kernels, which takes some seconds.")
+    logging.getLogger("tallyfold").addHandler(logging.NullHandler())  # it would say so again
     scores = compare(
         models,
         parts.train,
