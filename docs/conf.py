@@ -1,6 +1,11 @@
 """Sphinx settings."""
 
+import sys
+from pathlib import Path
+
 from tallyfold.version import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "tallyfold"
 author = "The tallyfold maintainers"
@@ -33,3 +38,10 @@ html_title = "tallyfold"
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
 html_sidebars = {"**": []}
 html_show_sourcelink = False
+
+
+def setup(app: object) -> None:
+    """Draw the figures of the gallery first."""
+    from gallery_figures import on_builder_inited
+
+    app.connect("builder-inited", on_builder_inited)

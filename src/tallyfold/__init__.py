@@ -19,11 +19,18 @@ from tallyfold.version import __version__
 
 if TYPE_CHECKING:
     from tallyfold.data.axis import Axis
+    from tallyfold.data.datasets import DATASETS, build_dataset
     from tallyfold.data.demo import load_demo
     from tallyfold.data.formats import read_counts, write_counts
     from tallyfold.data.simulate import simulate
     from tallyfold.data.split import k_folds, split, split_entities, split_time, subsample
     from tallyfold.data.tensor import CountTensor
+    from tallyfold.evaluation.compare import compare
+    from tallyfold.evaluation.experiment import Experiment
+    from tallyfold.evaluation.metrics import METRICS
+    from tallyfold.evaluation.search.rank import select_rank
+    from tallyfold.evaluation.search.spaces import SPACES
+    from tallyfold.evaluation.search.tune import tune
     from tallyfold.models.bptf import BPTF
     from tallyfold.models.constant import Constant
     from tallyfold.models.gibbs_bptf import GibbsBPTF
@@ -38,32 +45,48 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BPTF",
+    "DATASETS",
+    "METRICS",
     "MLPTF",
     "MODELS",
     "NTFLS",
     "PTFKL",
+    "SPACES",
     "VAEBPTF",
     "Axis",
     "Constant",
     "CountTensor",
+    "Experiment",
     "GibbsBPTF",
     "MainEffects",
     "OnlineGibbsBPTF",
     "__version__",
+    "build_dataset",
+    "compare",
     "errors",
     "k_folds",
     "load",
     "load_demo",
     "read_counts",
+    "select_rank",
     "simulate",
     "split",
     "split_entities",
     "split_time",
     "subsample",
+    "tune",
     "write_counts",
 ]
 
 _HOMES = {
+    "DATASETS": "tallyfold.data.datasets",
+    "build_dataset": "tallyfold.data.datasets",
+    "Experiment": "tallyfold.evaluation.experiment",
+    "METRICS": "tallyfold.evaluation.metrics",
+    "SPACES": "tallyfold.evaluation.search.spaces",
+    "tune": "tallyfold.evaluation.search.tune",
+    "select_rank": "tallyfold.evaluation.search.rank",
+    "compare": "tallyfold.evaluation.compare",
     "load": "tallyfold.models.storage",
     "MODELS": "tallyfold.models.registry",
     "MainEffects": "tallyfold.models.main_effects",

@@ -44,10 +44,22 @@ def test_metrics_of_a_constant_agree_with_scipy(parts):
         "log-pmf-positive": (poisson.logpmf(y) - np.log1p(-poisson.pmf(0))).mean(),
         "log-pmf-plug-in": (poisson.logpmf(y) - np.log1p(-poisson.pmf(0))).mean(),
         "paper-form": (y * np.log(rate) - rate).mean(),
-    }
+        "paper-form-at-mean": (y * np.log(rate) - rate).mean(),
+        "auc": 0.5,
+        "recall-10": 10 / 101,
+    } | {f"coverage-{percent}": covered(y, poisson, percent / 100) for percent in (50, 80, 95)}
     assert set(expected) == set(METRICS)
     for name, value in expected.items():
-        assert METRICS[name].compute(model, test) == pytest.approx(value, rel=1e-9), name
+        assert METRICS[name].compute(model, test, train) == pytest.approx(value, rel=1e-9), name
+
+
+def covered(y, distribution, level):
+    """Return the mean share of each count's probability that is in the central interval."""
+    seen = distribution.sf(0)
+    upto, below = ((distribution.cdf(at) - distribution.pmf(0)) / seen for at in (y, y - 1))
+    inside = np.minimum(upto, (1 + level) / 2) - np.maximum(below, (1 - level) / 2)
+    width = np.maximum(distribution.pmf(y) / seen, 1e-300)
+    return np.mean(np.maximum(inside, 0) / width)
 
 
 def test_a_truncated_model_is_scored_both_ways(parts):

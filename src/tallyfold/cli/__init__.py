@@ -12,9 +12,13 @@ from typing import Annotated, TextIO
 
 import typer
 
+from tallyfold.cli import datasets
 from tallyfold.cli.convert import convert
 from tallyfold.cli.demo import demo
 from tallyfold.cli.describe import describe
+from tallyfold.cli.rank import rank
+from tallyfold.cli.reproduce import reproduce
+from tallyfold.cli.tune import tune
 from tallyfold.errors import DroppedWarning, TallyfoldError
 from tallyfold.version import __version__
 
@@ -23,6 +27,9 @@ SAID_HERE = {
     "axes=": "--axes A,B,...",
     "value=": "--value COLUMN or --count-rows",
     "delimiter=": "--delimiter SIGN",
+    "bad_lines=": "--bad-lines skip",
+    "encoding=": "--encoding NAME",
+    "columns=": "--columns A,B,...",
 }
 """What the library's messages call an argument, and the option that it is here."""
 
@@ -37,6 +44,10 @@ app = typer.Typer(
 app.command()(describe)
 app.command()(convert)
 app.command()(demo)
+app.command()(tune)
+app.command()(rank)
+app.command()(reproduce)
+app.add_typer(datasets.app, name="datasets")
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,5 +1,6 @@
 """How things look on a terminal: one console, safe text, plain tables."""
 
+import textwrap
 from collections.abc import Sequence
 
 from rich import box
@@ -7,6 +8,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+HEAD_WIDTH = 12
+"""Heads of numbers up to this width stay on one line."""
 
 
 def console() -> Console:
@@ -31,8 +35,9 @@ def printable(label: object) -> str:
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Return a table with a rule under its head; long text is cut, never wrapped.
 
-    A column whose name ends in ``>`` holds numbers, set to the right; they keep their width. Cells
-    are shown as they are: nothing in them is read as markup.
+    A column whose name ends in ``>`` holds numbers, set to the right; they keep their width, and
+    their head is broken into lines of about that width. Cells are shown as they are: nothing in
+    them is read as markup.
     """
     grid = Table(
         title=Text(title, "bold"),
@@ -43,17 +48,23 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     )
     for name, *cells in zip(columns, *rows, strict=True):
         numbers = name.endswith(">")
-        head = Text(name.removesuffix(">"))
+        head = _narrow(name[:-1], cells) if numbers else name
         grid.add_column(
-            head,
+            Text(head),
             justify="right" if numbers else "left",
-            min_width=max(map(cell_len, [head.plain, *cells])) if numbers else None,
+            min_width=max(map(cell_len, [*head.split("\n"), *cells])) if numbers else None,
             overflow="ellipsis",
             no_wrap=True,
         )
     for row in rows:
         grid.add_row(*(Text(cell) for cell in row))
     return grid
+
+
+def _narrow(head: str, cells: Sequence[str]) -> str:
+    """Break a head into lines that are not much wider than the cells."""
+    width = max([HEAD_WIDTH, *map(cell_len, cells)])
+    return "\n".join(textwrap.wrap(head, width, break_long_words=False) or [""])
 
 
 def size(number_of_bytes: int) -> str:

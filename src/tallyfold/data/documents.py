@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,15 @@ from tallyfold.data.events import (
     tensor_from_rows,
 )
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import DataError, LabelError, ParameterError
+from tallyfold.errors import DataError, LabelError, ParameterError, TallyfoldError
+
+TWO_SIGNS = r"(?u)\b\w\w+\b"
+"""What a word is unless said otherwise, as scikit-learn has it: two or more letters or digits."""
 
 
-def word_counter(min_df: int | float, max_words: int | None, stop_words: Any) -> Any:
+def word_counter(
+    min_df: int | float, max_words: int | None, stop_words: Any, pattern: str = TWO_SIGNS
+) -> Any:
     """Return scikit-learn's counter of words with our names for its parameters."""
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -39,7 +44,11 @@ def word_counter(min_df: int | float, max_words: int | None, stop_words: Any) ->
             "`min_df` must be a number of documents (an integer from 1 on) or a share of them (a "
             f"number in [0, 1]); got {min_df!r}."
         )
-    return CountVectorizer(min_df=min_df, max_features=max_words, stop_words=stop_words)
+    if max_words is not None and (not isinstance(max_words, int | np.integer) or max_words < 1):
+        raise ParameterError(f"`max_words` must be a positive integer or None; got {max_words!r}.")
+    return CountVectorizer(
+        min_df=min_df, max_features=max_words, stop_words=stop_words, token_pattern=pattern
+    )
 
 
 def tensor_from_documents(
@@ -60,9 +69,28 @@ def tensor_from_documents(
     table, _ = read_columns(frame, [*labels, *([text] if text not in labels else [])])
     units = checked_bins(bins, labels)
 
-    words_DV, words = _counted_words(_texts(table, text), counter)
+    words_DV, words = counted_words(_texts(table, text), counter)
     columns = [frame_column(table, name, units.get(name)) for name in labels]
-    documents_R, columns = _exploded(columns, lists, len(table))
+    return tensor_from_word_counts(words_DV, words, columns, names, lists, word_axis)
+
+
+def tensor_from_word_counts(
+    words_DV: Any,
+    words: list[str],
+    columns: Sequence[Column],
+    names: Sequence[str],
+    lists: Sequence[str],
+    word_axis: str = "word",
+) -> CountTensor:
+    """Put counted words and the labels of their documents together, in the order of ``names``."""
+    labels = [column.name for column in columns]
+    n_documents = len(columns[0].values)
+    if words_DV.shape != (n_documents, len(words)):
+        raise ParameterError(
+            f"`vectorizer` must return a row per text and a column per word, "
+            f"{(n_documents, len(words))}; got {words_DV.shape}."
+        )
+    documents_R, columns = _exploded(columns, lists, n_documents)
     rows_N, words_N, counts_N = _cells_of_rows(words_DV, documents_R)
 
     label_codes, label_axes = encode_columns(labels, {c.name: c for c in columns}.__getitem__)
@@ -110,12 +138,18 @@ def _texts(table: Any, text: str) -> list[str]:
     return texts
 
 
-def _counted_words(texts: list[str], counter: Any) -> tuple[Any, list[str]]:
+def counted_words(texts: Iterable[str], counter: Any) -> tuple[Any, list[str]]:
+    """Count the words of each text: a sparse row per text, and the word of each column.
+
+    The texts may be a stream: scikit-learn's own counter looks at each once and keeps none.
+    """
     import scipy.sparse
 
     try:
         words_DV = scipy.sparse.csr_array(counter.fit_transform(texts))
         words = list(counter.get_feature_names_out())
+    except TallyfoldError:  # from a stream of texts that was being read
+        raise
     except AttributeError as error:
         raise ParameterError(
             "`vectorizer` must be an object with scikit-learn's fit_transform and "
@@ -123,11 +157,6 @@ def _counted_words(texts: list[str], counter: Any) -> tuple[Any, list[str]]:
         ) from error
     except (ValueError, TypeError) as error:  # scikit-learn says why: only stop words, ...
         raise DataError(f"no words could be counted in the texts: {error}") from error
-    if words_DV.shape != (len(texts), len(words)):
-        raise ParameterError(
-            f"`vectorizer` must return a row per text and a column per word, "
-            f"{(len(texts), len(words))}; got {words_DV.shape}."
-        )
     words_DV.sort_indices()
     return words_DV, words
 

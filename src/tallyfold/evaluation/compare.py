@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import DataError, ParameterError, TallyfoldError
-from tallyfold.evaluation.metrics import METRICS
+from tallyfold.errors import DataError, TallyfoldError
+from tallyfold.evaluation.metrics import METRICS, checked_metrics, scores_of
 from tallyfold.models.base import CountModel
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def compare(
     """
     import pandas as pd
 
-    unknown = [name for name in metrics if name not in METRICS]
-    if unknown:
-        raise ParameterError(f"`metrics` must be among {', '.join(METRICS)}; got {unknown[0]!r}.")
+    checked_metrics(metrics)
     if not train.nnz or not test.nnz:
         raise DataError(
             f"a comparison needs counts in both parts; got {train.nnz:,} cells to train on and "
@@ -77,12 +75,4 @@ def _row(
     except TallyfoldError as error:
         return {"seconds": time.perf_counter() - start, "error": str(error)}
     row = {"seconds": time.perf_counter() - start, "iterations": model.n_iter_}
-    return row | {name: score(model, test, name) for name in metrics}
-
-
-def score(model: CountModel, test: CountTensor, metric: str) -> float | None:
-    """Return one score of a fitted model; None where it has no distribution of counts."""
-    needs_distribution = metric not in ("mae-mean", "rmse", "paper-form")
-    if model.fitted_.likelihood is None and needs_distribution:
-        return None
-    return METRICS[metric].compute(model, test)
+    return row | scores_of(model, test, metrics, train)

@@ -39,12 +39,12 @@ def write_folder(folder: str | os.PathLike[str], document: dict[str, Any], array
         data = save({name: np.array(array, order="C") for name, array in arrays.items()})
         checksum = hashlib.sha256(data).hexdigest()
         name = ARRAYS if not (place / ARRAYS).exists() else f"arrays-{checksum[:12]}.safetensors"
-        _replace(place / name, data)
+        replace_file(place / name, data)
         record = document | {"arrays": {"file": name, "sha256": checksum}}
         record["checksum"] = _checksum(record)
         text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
         try:
-            _replace(place / DOCUMENT, text.encode())
+            replace_file(place / DOCUMENT, text.encode())
         except OSError:
             if name != before:
                 (place / name).unlink(missing_ok=True)
@@ -156,7 +156,7 @@ def _loaded(place: Path, data: bytes) -> Arrays:
         raise StorageError(f"{str(place)!r} is damaged: {error}") from error
 
 
-def _replace(file: Path, data: bytes) -> None:
+def replace_file(file: Path, data: bytes) -> None:
     """Write a file under another name, make sure of it, then move it into place."""
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".writing-")
     try:

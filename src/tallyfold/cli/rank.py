@@ -1,0 +1,166 @@
+"""``tallyfold rank``: how many components."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallyfold.cli import options, search_options
+from tallyfold.cli.long_runs import (
+    check_targets,
+    end,
+    error_console,
+    interruptible,
+    number,
+    progress,
+)
+from tallyfold.cli.search_options import chosen_model, training_part
+from tallyfold.cli.terminal import console, printable, table
+from tallyfold.errors import InferenceError, ParameterError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tallyfold.evaluation.search.rank import RankProgress
+    from tallyfold.evaluation.search.rank_choice import RankChoice
+
+
+FIGURES = (".png", ".svg", ".pdf")
+
+
+def rank(
+    files: search_options.Files,
+    axes: options.Axes = None,
+    value: options.Value = None,
+    count_rows: options.CountRows = False,
+    bins: options.Bins = None,
+    min_nonzeros: options.MinNonzeros = None,
+    top: options.Top = None,
+    delimiter: options.Delimiter = None,
+    model: search_options.Model = "vae-bptf",
+    fixed: search_options.Set = None,
+    ranks: Annotated[
+        str, typer.Option(metavar="A,B,...", help="Numbers of components to try.")
+    ] = "1,2,3,5,8,13,20",
+    best: Annotated[
+        bool, typer.Option("--best", help="Choose the best, not the smallest within its error.")
+    ] = False,
+    folds: search_options.Folds = 5,
+    metric: search_options.Metric = None,
+    test_size: search_options.TestSize = 0.0,
+    seed: search_options.Seed = 0,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep scores here, to go on later.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the table as CSV.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the curve: .png, .svg or .pdf.")
+    ] = None,
+    as_json: search_options.AsJson = False,
+) -> None:
+    """Choose the number of components by cells that were held out.
+
+    The smallest number is chosen that is not worse than the best by more than
+    one standard error of the difference, over the same folds.
+
+    \b
+    [bold]Examples[/]
+      tallyfold rank events.parquet --axes author,word,year --ranks 1,2,5,10
+      tallyfold rank counts.npz --model bptf --out ranks.csv --plot ranks.png
+      tallyfold rank counts.npz --keep ranks.json
+    """  # noqa: D301
+    from tallyfold.evaluation.search.rank import select_rank
+
+    given = options.reading(axes, value, count_rows, bins, min_nonzeros, top, delimiter)
+    numbers = _ranks(ranks)
+    check_targets({"--out": out, "--plot": plot, "--keep": keep})
+    if plot is not None and plot.suffix.lower() not in FIGURES:
+        raise ParameterError(f"--plot must end in {', '.join(FIGURES)}; got {str(plot)!r}.")
+    tensor = training_part(files, given, test_size, seed)
+    chosen = chosen_model(model, fixed)
+    with interruptible("--keep FILE"), progress(error_console()) as shown:
+        found = select_rank(
+            tensor,
+            numbers,
+            chosen,
+            folds,
+            not best,
+            metric=metric,
+            path=keep,
+            random_state=seed,
+            callback=lambda step: shown(*_step(step, folds)),
+        )
+    has_choice = _has_choice(found)
+    if out is not None:
+        found.table.to_csv(out, index=False)
+    if plot is not None and has_choice:
+        _draw(found, plot)
+    if as_json:
+        typer.echo(json.dumps(_document(found, has_choice), indent=2))
+    else:
+        _show(found, has_choice, console())
+    end(found.interrupted, has_choice, keep is not None)
+
+
+def _ranks(text: str) -> list[int]:
+    words = options.names(text) or []
+    if not words or not all(word.isdecimal() and len(word) < 10 for word in words):
+        raise ParameterError(f"--ranks wants whole numbers such as 1,2,5,10; got {text!r}.")
+    return [int(word) for word in words]
+
+
+def _step(step: "RankProgress", folds: int) -> tuple[int, int, str, bool]:
+    score = "failed" if step.score is None else f"{step.score:.4f}"
+    noun = "component" if step.components == 1 else "components"
+    words = f"{step.components} {noun}, fold {step.fold + 1} of {folds}: {score}"
+    return step.number, step.total, words, True
+
+
+def _has_choice(found: "RankChoice") -> bool:
+    try:
+        return found.chosen > 0
+    except InferenceError:
+        return False
+
+
+def _draw(found: "RankChoice", file: Path) -> None:
+    from tallyfold.report import plots
+
+    figure = plots.rank_curve(found).get_figure(root=True)
+    assert figure is not None
+    figure.savefig(file, dpi=150, bbox_inches="tight")
+
+
+def _document(found: "RankChoice", has_choice: bool) -> dict[str, object]:
+    return {
+        "metric": found.metric,
+        "chosen": found.chosen if has_choice else None,
+        "best": found.best if has_choice else None,
+        "table": json.loads(found.table.to_json(orient="records", double_precision=15)),
+    }
+
+
+def _show(found: "RankChoice", has_choice: bool, to: "Console") -> None:
+    rows = [
+        (
+            str(row["components"]),
+            *(number(row[name]) for name in ("mean", "se", "difference", "difference_se")),
+            str(row["failed"] or ""),
+            number(row["seconds"], 1),
+        )
+        for row in found.table.to_dict("records")
+    ]
+    heads = ["components>", "mean>", "se>", "behind>", "its se>", "failed>", "seconds>"]
+    to.print(table(f"Held-out {found.metric}", heads, rows))
+    for error in found.scores["error"].dropna().unique()[:5]:
+        to.print(f"failed: {printable(error)}", markup=False, soft_wrap=True)
+    if not has_choice:
+        to.print("\nNo number of components was scored in every fold.")
+        return
+    noun = "component" if found.chosen == 1 else "components"
+    to.print(f"\nchosen: {found.chosen} {noun} (best: {found.best})")
+    if found.at_edge:
+        to.print("It is the largest number that was tried: larger ones may be better still.")

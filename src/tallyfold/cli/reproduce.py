@@ -1,0 +1,144 @@
+"""``tallyfold reproduce``: the paper's experiments, our figures beside the published ones."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallyfold.cli.options import names as split_names
+from tallyfold.cli.terminal import console, table
+from tallyfold.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tallyfold.evaluation.paper.setting import Reproduction, Tensors
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="An experiment, or 'all'.")] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Minutes: 20,000 cells of each tensor, one seed.")
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="FOLDER",
+            help="Tidy Parquet tensors: a column per axis, and 'count'. Without it, the demo "
+            "tensor and a simulated one.",
+        ),
+    ] = None,
+    tensors: Annotated[
+        str | None,
+        typer.Option("--tensors", metavar="A,B,...", help="Use only these of the folder."),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="How many seeds; 3, or 1 if quick.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="Where to write; finished fits stay.")
+    ] = Path("reproduction"),
+    figures: Annotated[bool, typer.Option(help="Draw figures, too.")] = True,
+) -> None:
+    """Run an experiment of the paper and print our figures beside the published ones.
+
+    Each is run as the paper ran it and with all models under the same zeros, beside the constant
+    predictors. A run that was stopped goes on with the same command.
+
+    \b
+    [bold]Examples[/]
+      tallyfold reproduce --list
+      tallyfold reproduce mae --quick
+      tallyfold reproduce loglik --data tensors/ --tensors nips,grocery --out results/
+    """  # noqa: D301
+    from tallyfold.evaluation.paper.experiments import EXPERIMENTS
+
+    screen = console()
+    if show_list or name is None:
+        rows = [(key, one.asks, one.place) for key, one in EXPERIMENTS.items()]
+        screen.print(table("The paper's experiments", ["name", "asks", "in the paper"], rows))
+        screen.print("\nRun one with: tallyfold reproduce NAME --quick")
+        return
+    if name != "all" and name not in EXPERIMENTS:
+        raise ParameterError(
+            f"the experiment must be 'all' or one of {', '.join(EXPERIMENTS)}; got {name!r}."
+        )
+    command = _command(name, quick, data, tensors, seeds)
+    chosen = _chosen(data, tensors)
+    for one in EXPERIMENTS if name == "all" else [name]:
+        _run_one(one, chosen, quick, seeds or (1 if quick else 3), out, command, figures, screen)
+
+
+def _run_one(
+    name: str,
+    tensors: "Tensors",
+    quick: bool,
+    seeds: int,
+    out: Path,
+    command: str,
+    figures: bool,
+    screen: "Console",
+) -> None:
+    from tallyfold.evaluation.paper.experiments import EXPERIMENTS
+    from tallyfold.evaluation.paper.setting import Setting
+    from tallyfold.report.reproduction import write_reproduction
+
+    kept = out / ("quick-fits" if quick else "fits")
+    setting = Setting(
+        tensors,
+        kept,
+        tuple(range(seeds)),
+        quick,
+        lambda line: screen.print(f"{name} {line}", markup=False, overflow="ellipsis"),
+    )
+    try:
+        result = EXPERIMENTS[name].run(setting)
+    except KeyboardInterrupt:
+        typer.echo(f"Stopped. Finished fits are in {kept}; the same command goes on.", err=True)
+        raise typer.Exit(130) from None
+    files = write_reproduction(name, result, out, command, figures=figures)
+    _show(result, screen)
+    screen.print(f"\nWritten: {', '.join(str(file) for file in files)}", markup=False)
+
+
+def _show(result: "Reproduction", screen: "Console", most: int = 60) -> None:
+    """Print the tables, numbers with four digits, and what to know when reading them."""
+    from tallyfold.report.markdown import table_cells
+
+    for title, frame in result.tables.items():
+        columns, rows = table_cells(frame)
+        screen.print()
+        screen.print(table(title, columns, rows[:most]))
+        if len(rows) > most:
+            screen.print(f"... and {len(rows) - most} more rows in the file.")
+    screen.print()
+    for note in result.notes:
+        screen.print(f"- {note}", markup=False)
+
+
+def _chosen(data: Path | None, tensors: str | None) -> "Tensors":
+    from tallyfold.evaluation.paper.setting import built_in_tensors, tensors_in
+
+    found = built_in_tensors() if data is None else tensors_in(data)
+    wanted = split_names(tensors) or list(found)
+    unknown = [name for name in wanted if name not in found]
+    if unknown:
+        raise ParameterError(
+            f"--tensors must be among {', '.join(found)}; got {', '.join(unknown)}."
+        )
+    return {name: found[name] for name in wanted}
+
+
+def _command(
+    name: str, quick: bool, data: Path | None, tensors: str | None, seeds: int | None
+) -> str:
+    """Return the command for the page: the data's folder stays private."""
+    parts = ["tallyfold", "reproduce", name]
+    parts += ["--quick"] if quick else []
+    parts += ["--data", "FOLDER"] if data is not None else []
+    parts += ["--tensors", tensors] if tensors else []
+    parts += ["--seeds", str(seeds)] if seeds else []
+    return shlex.join(parts)

@@ -1,0 +1,80 @@
+"""The options that ``tune`` and ``rank`` share, and what becomes of them."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallyfold.cli import options
+from tallyfold.errors import ParameterError
+
+if TYPE_CHECKING:
+    from tallyfold.data.tensor import CountTensor
+    from tallyfold.models.base import CountModel
+
+Files = Annotated[
+    list[str], typer.Argument(metavar="FILE", help="One file, several, or a quoted glob.")
+]
+Model = Annotated[str, typer.Option("--model", metavar="NAME", help="Which model, such as bptf.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter that stays fixed. Repeatable."),
+]
+Folds = Annotated[int, typer.Option(metavar="K", help="Parts of the cross-validation.")]
+Metric = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Score to choose by, if not the model's own.")
+]
+TestSize = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE",
+        help="Share of the cells to set aside first, for a test that comes later.",
+    ),
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the test part and of the folds.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Write one JSON object, for a program to read.")
+]
+
+
+def training_part(
+    files: Sequence[str], given: dict[str, Any], test_size: float, seed: int
+) -> "CountTensor":
+    """Read the counts, given as `options.reading` says; set a part aside if asked to."""
+    from tallyfold.data.formats import read_counts
+    from tallyfold.data.split import split
+
+    tensor = read_counts(files[0] if len(files) == 1 else list(files), **given)
+    return split(tensor, test_size, random_state=seed).train if test_size else tensor
+
+
+def chosen_model(name: str, fixed: Sequence[str] | None) -> "CountModel":
+    """Make a model by name, with the parameters given as ``NAME=VALUE``."""
+    from tallyfold.models.registry import MODELS
+
+    if name not in MODELS:
+        raise ParameterError(f"--model must be one of {', '.join(MODELS)}; got {name!r}.")
+    known = MODELS[name]().get_params()
+    pairs = options.pairs("--set", list(fixed or [])) or {}
+    given = {key: parsed(text) for key, text in pairs.items()}
+    for key in given:
+        if key not in known:
+            raise ParameterError(
+                f"--set has {key!r}, which is no parameter of {name}; there are {', '.join(known)}."
+            )
+    return MODELS[name](**given)  # type: ignore[no-any-return]
+
+
+def parsed(text: str) -> Any:
+    """Read a value: a number, true, false, null or a JSON list; anything else is a word.
+
+    Examples
+    --------
+    >>> parsed("0.5"), parsed("null"), parsed("poisson")
+    (0.5, None, 'poisson')
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,256 @@
+"""Models on data sets over several seeds: tidy rows, written as they come, resumable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tallyfold.data.split import Split, split
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import InterruptedWarning, ParameterError, StorageError, TallyfoldError
+from tallyfold.evaluation.memory import peak_memory
+from tallyfold.evaluation.metrics import METRICS, Metric, checked_metrics, scores_of
+from tallyfold.evaluation.predictions import Predictions
+from tallyfold.evaluation.row_folder import Row, RowFolder, frame_of
+from tallyfold.inference.checkpoint import fingerprint
+from tallyfold.models.base import CountModel
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Tensors = Mapping[str, CountTensor | Callable[[], CountTensor]]
+Splitter = Callable[[CountTensor, int], Split]
+Scores = Mapping[str, Metric | Callable[[Predictions], float | None]]
+
+
+class Fit(NamedTuple):
+    """One fit of an experiment: the `number`-th of `total`, done before or about to be run."""
+
+    number: int
+    total: int
+    dataset: str
+    split: str
+    model: str
+    seed: int
+    done: bool
+
+
+def held_out_fifth(tensor: CountTensor, seed: int) -> Split:
+    """Hold out 20 % of the cells, as the paper does."""
+    return split(tensor, 0.2, random_state=seed)
+
+
+class Experiment:
+    """Every model on every data set, split and seed.
+
+    Parameters
+    ----------
+    tensors
+        Data sets by name; a function is called when its tensor is first needed.
+    models
+        Models by name. Each fit is of a fresh copy, with the seed as its `random_state`; the
+        treatment of zeros is the model's own.
+    metrics
+        Names of scores from `METRICS`; or scores by name, functions of `Predictions` of your own
+        among them.
+    seeds
+        Seeds of the splits and the models.
+    splits
+        Ways to split, by name: functions of a tensor and a seed. By default a random fifth of the
+        cells is held out.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.simulate((30, 20, 10), 2, density=0.3).tensor
+    >>> experiment = Experiment({"toy": tensor}, {"constant": tf.Constant()}, ["mae-mean"])
+    >>> experiment.run()[["dataset", "zeros", "model", "seed", "metric"]]
+      dataset    zeros     model  seed    metric
+    0     toy  missing  constant     0  mae-mean
+    """
+
+    def __init__(
+        self,
+        tensors: Tensors,
+        models: Mapping[str, CountModel],
+        metrics: Sequence[str] | Scores = tuple(METRICS),
+        seeds: Sequence[int] = (0,),
+        splits: Mapping[str, Splitter] | None = None,
+    ) -> None:
+        self.tensors, self.models = dict(tensors), dict(models)
+        self.metrics: Scores = (
+            dict(metrics) if isinstance(metrics, Mapping) else checked_metrics(metrics)
+        )
+        self.seeds = list(seeds)
+        self.splits = {"80-20": held_out_fifth} if splits is None else dict(splits)
+        self._check()
+
+    def run(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        announce: Callable[[Fit], None] | None = None,
+        retry: bool = False,
+    ) -> pd.DataFrame:
+        """Run the fits that are not done yet, and return all rows.
+
+        Parameters
+        ----------
+        folder
+            Where to keep rows as they come, as Parquet. A run that was killed goes on with the
+            same call; rows of an experiment with other settings are refused. None keeps nothing.
+        announce
+            Called with each `Fit` before it is run, and for those found done.
+        retry
+            Run fits again that failed before.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row per data set, split, model, seed and metric: the value (missing where the model
+            has no such score), cells, seconds and peak memory of the fit, and the error of a model
+            that failed.
+        """
+        kept, rows = RowFolder(folder), []
+        for fit in self._fits():
+            before = self._before(kept, fit, retry)
+            if announce is not None:
+                announce(fit._replace(done=before is not None))
+            rows += before if before is not None else self._run_one(fit, kept)
+        return frame_of(rows)
+
+    def _fits(self) -> Iterator[Fit]:
+        """Yield all fits; those of one data set follow each other."""
+        keys = [
+            (dataset, way, model, seed)
+            for dataset in self.tensors
+            for way in self.splits
+            for seed in self.seeds
+            for model in self.models
+        ]
+        for number, key in enumerate(keys, start=1):
+            yield Fit(number, len(keys), *key, done=False)
+
+    def _before(self, kept: RowFolder, fit: Fit, retry: bool) -> list[Row] | None:
+        """Return the rows of a fit that was run before, if they are of this experiment."""
+        rows = kept.read(_key(fit))
+        if rows is None or (retry and rows[0]["error"] is not None):
+            return None
+        wanted = self._setting(fit)
+        held = self.tensors[fit.dataset]
+        known = isinstance(held, CountTensor)  # one that is not loaded cannot be compared
+        if rows[0]["setting"].split()[: 1 + known] != wanted.split()[: 1 + known]:
+            raise StorageError(
+                f"the folder has rows of another {fit.model!r} on {fit.dataset!r}: parameters, "
+                "metrics or data differ. Take another folder, another name, or the same settings."
+            )
+        found = {row["metric"]: row for row in rows}
+        return [found[metric] for metric in self.metrics]
+
+    def _run_one(self, fit: Fit, kept: RowFolder) -> list[Row]:
+        train, test = self.splits[fit.split](self._tensor(fit.dataset), fit.seed)
+        model = _fresh(self.models[fit.model], fit.seed)
+        about = {
+            "dataset": fit.dataset,
+            "split": fit.split,
+            "zeros": str(model.get_params()["zeros"]),
+            "model": fit.model,
+            "seed": fit.seed,
+            "train_cells": train.nnz,
+            "test_cells": test.nnz,
+            "setting": self._setting(fit),
+        }
+        about, scores = _fitted_and_scored(about, model, train, test, self.metrics)
+        rows = [about | {"metric": name, "value": scores.get(name)} for name in self.metrics]
+        kept.write(_key(fit), rows)
+        return rows
+
+    def _tensor(self, name: str) -> CountTensor:
+        tensor = self.tensors[name]
+        if not isinstance(tensor, CountTensor):
+            tensor = tensor()
+            self.tensors[name] = tensor
+        return tensor
+
+    def _setting(self, fit: Fit) -> str:
+        """Return checksums of a fit's parameters and metrics, and of its data where at hand."""
+        parameters = self.models[fit.model].get_params() | {"random_state": fit.seed}
+        text = json.dumps([parameters, sorted(self.metrics)], sort_keys=True, default=str)
+        tensor = self.tensors[fit.dataset]
+        data = self._print_of(tensor) if isinstance(tensor, CountTensor) else "-"
+        return f"{hashlib.sha256(text.encode()).hexdigest()[:16]} {data}"
+
+    def _print_of(self, tensor: CountTensor) -> str:
+        prints: dict[int, str] = self.__dict__.setdefault("_prints", {})
+        if id(tensor) not in prints:
+            prints[id(tensor)] = fingerprint(tensor)[:16]
+        return prints[id(tensor)]
+
+    def _check(self) -> None:
+        for what in ("tensors", "models", "metrics", "seeds", "splits"):
+            if not getattr(self, what):
+                raise ParameterError(f"`{what}` must name at least one; got none.")
+        for name, model in self.models.items():
+            if not isinstance(model, CountModel):
+                raise ParameterError(
+                    f"`models` must hold models of tallyfold; got {type(model).__name__} for "
+                    f"{name!r}."
+                )
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ParameterError(f"`seeds` must name each once; got {self.seeds}.")
+
+
+def _fresh(model: CountModel, seed: int) -> CountModel:
+    """Return an unfitted copy with another seed."""
+    parameters = model.get_params()
+    if "random_state" in parameters:
+        parameters["random_state"] = seed
+    return type(model)(**parameters)
+
+
+def _fitted_and_scored(
+    about: Row, model: CountModel, train: CountTensor, test: CountTensor, metrics: Scores
+) -> tuple[Row, dict[str, float | None]]:
+    """Fit and score a model; a failure becomes the row's error."""
+    start, error, scores = time.perf_counter(), None, {}
+    iterations, seconds = None, None
+    with peak_memory() as peak:
+        try:
+            _fit_whole(model, train)
+            seconds, iterations = time.perf_counter() - start, model.n_iter_
+            scores = _scores(model, test, train, metrics)
+        except TallyfoldError as problem:
+            error = str(problem)
+        except Exception as problem:  # whatever it is, it belongs in the table
+            error = f"{type(problem).__name__}: {problem}"
+    ended = time.perf_counter() - start if seconds is None else seconds
+    measured = {"seconds": ended, "peak_mib": peak.mib, "iterations": iterations, "error": error}
+    return about | measured, scores
+
+
+def _scores(
+    model: CountModel, test: CountTensor, train: CountTensor, metrics: Scores
+) -> dict[str, float | None]:
+    named = [name for name, score in metrics.items() if isinstance(score, Metric)]
+    said = Predictions(model, test, train)
+    own = {name: score(said) for name, score in metrics.items() if not isinstance(score, Metric)}
+    return scores_of(model, test, named, train=train) | own
+
+
+def _fit_whole(model: CountModel, train: CountTensor) -> None:
+    """Fit a model; Ctrl-C ends the experiment, for half a fit has no place in a table."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InterruptedWarning)
+        try:
+            model.fit(train)
+        except InterruptedWarning:
+            raise KeyboardInterrupt from None
+
+
+def _key(fit: Fit) -> tuple[Any, ...]:
+    return fit.dataset, fit.split, fit.model, fit.seed

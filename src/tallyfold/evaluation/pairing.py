@@ -1,0 +1,198 @@
+"""Two models side by side, from tidy rows of scores: differences, and what they are worth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from tallyfold.errors import DataError, ParameterError
+from tallyfold.evaluation.metrics import METRICS
+from tallyfold.evaluation.one_tailed import OneTailedTest, one_tailed_tests
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ["dataset", "zeros", "model", "seed", "metric", "value"]
+
+
+class Paired(NamedTuple):
+    """One model against another.
+
+    Attributes
+    ----------
+    differences
+        A row per dataset: both means over the seeds they have in common, the mean difference
+        (model less other) and its standard error (missing with one seed), the number of those
+        seeds, and how many seeds were left out since only one of the two had them.
+    wins
+        On how many datasets the model is the better one.
+    t, wilcoxon
+        The paper's one-tailed paired t-test over the datasets, and Wilcoxon's signed-rank test,
+        both for the model being better. None where there is nothing to test.
+    notes
+        What must be known to read the tests.
+    """
+
+    differences: pd.DataFrame
+    wins: int
+    t: OneTailedTest | None
+    wilcoxon: OneTailedTest | None
+    notes: tuple[str, ...]
+
+
+def summary(rows: Any) -> pd.DataFrame:
+    """Return mean, standard error and number over seeds of every score.
+
+    Parameters
+    ----------
+    rows
+        A frame or a list of dicts with dataset, zeros, model, seed, metric and value, one row for
+        each; a column `split` is kept apart too.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Per dataset, zeros, model and metric: mean, standard_error (missing for one seed), n, and
+        missing, the number of rows without a value.
+
+    Examples
+    --------
+    >>> row = {"dataset": "toy", "zeros": "missing", "model": "a", "metric": "rmse"}
+    >>> summary([row | {"seed": 0, "value": 1.0}, row | {"seed": 1, "value": 3.0}])
+      dataset    zeros model metric  mean  standard_error  n  missing
+    0     toy  missing     a   rmse   2.0             1.0  2        0
+    """
+    frame = _checked(rows)
+    keys = [name for name in ("dataset", "split", "zeros", "model", "metric") if name in frame]
+    groups = frame.groupby(keys, sort=False, dropna=False)["value"]
+    table = groups.agg(mean="mean", standard_error="sem", n="count", missing="size").reset_index()
+    table["missing"] -= table["n"]
+    return table
+
+
+def paired(
+    rows: Any,
+    model: str,
+    other: str,
+    metric: str,
+    *,
+    zeros: str | None = None,
+    other_zeros: str | None = None,
+    better: Literal["larger", "smaller"] | None = None,
+) -> Paired:
+    """Compare two models on the datasets and seeds they have in common.
+
+    Parameters
+    ----------
+    rows
+        As in `summary`.
+    model, other
+        Names of the models.
+    metric
+        The score. Of those with a target, such as coverage, the distance to it is compared.
+    zeros, other_zeros
+        The treatment of zeros whose rows are compared; may be left out where a model has but one.
+    better
+        What is better, for scores that are not in `METRICS`.
+
+    Examples
+    --------
+    >>> rows = [
+    ...     {"dataset": d, "zeros": "missing", "model": m, "seed": 0, "metric": "rmse", "value": v}
+    ...     for d, gain in zip("abcde", (0.5, 0.2, 0.1, 0.4, 0.3))
+    ...     for m, v in (("new", 2 - gain), ("old", 2.0))
+    ... ]
+    >>> found = paired(rows, "new", "old", "rmse")
+    >>> found.wins, round(found.t.p, 4), found.wilcoxon.p
+    (5, 0.0066, 0.03125)
+    """
+    frame = _checked(rows)
+    sign = {"larger": 1.0, "smaller": -1.0}[_direction(metric, better)]
+    ours = _values(frame, model, metric, zeros)
+    theirs = _values(frame, other, metric, other_zeros or zeros)
+    differences = _differences(ours, theirs, _target(metric))
+    if differences.empty:
+        raise DataError(
+            f"{model!r} and {other!r} have no dataset and seed in common with a {metric!r} of both."
+        )
+    gain_N = sign * differences["difference"].to_numpy(float)
+    t, wilcoxon, notes = one_tailed_tests(gain_N)
+    alone = len(ours.index.symmetric_difference(theirs.index))
+    if alone:
+        notes.append(f"{alone} values of a dataset and seed that only one has were left out.")
+    return Paired(differences, int((gain_N > 0).sum()), t, wilcoxon, tuple(notes))
+
+
+def _checked(rows: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    frame = pd.DataFrame(rows)
+    lacking = [name for name in COLUMNS if name not in frame]
+    if lacking:
+        raise DataError(
+            f"rows must have the columns {', '.join(COLUMNS)}; {', '.join(lacking)} not found."
+        )
+    try:
+        frame = frame.assign(value=pd.to_numeric(frame["value"]).astype(float))
+    except (ValueError, TypeError) as error:
+        raise DataError(f"values must be numbers or missing: {error}.") from None
+    if frame["value"].isin([float("inf"), -float("inf")]).any():
+        raise DataError("values must be finite or missing; got an infinite one.")
+    keys = [name for name in ("split", *COLUMNS[:-1]) if name in frame]
+    repeated = frame.duplicated(keys)
+    if repeated.any():
+        first = frame.loc[repeated, keys].iloc[0].to_dict()
+        raise DataError(f"{int(repeated.sum()):,} rows are there twice; the first is {first}.")
+    return frame
+
+
+def _direction(metric: str, better: str | None) -> Literal["larger", "smaller"]:
+    if better in ("larger", "smaller"):
+        return better  # type: ignore[return-value]
+    if better is not None or metric not in METRICS:
+        raise ParameterError(
+            f"`better` must be 'larger' or 'smaller' for {metric!r}, which is none of "
+            f"{', '.join(METRICS)}; got {better!r}."
+        )
+    return "larger" if METRICS[metric].better == "larger" else "smaller"
+
+
+def _target(metric: str) -> float | None:
+    return METRICS[metric].target if metric in METRICS else None
+
+
+def _values(frame: pd.DataFrame, model: str, metric: str, zeros: str | None) -> pd.Series[float]:
+    """Return the values of one model by dataset and seed."""
+    part = frame[(frame["model"] == model) & (frame["metric"] == metric)]
+    if zeros is not None:
+        part = part[part["zeros"] == zeros]
+    if part.empty:
+        raise DataError(
+            f"there is no row of model {model!r}, metric {metric!r}"
+            + (f" and zeros {zeros!r}." if zeros is not None else ".")
+        )
+    for name in ("zeros", "split"):
+        found = part[name].unique().tolist() if name in part else []
+        if len(found) > 1:
+            raise ParameterError(
+                f"rows of {model!r} have more than one {name}: {', '.join(map(str, found))}. "
+                f"Choose one, for instance rows[rows[{name!r}] == {found[0]!r}]."
+            )
+    return part.dropna(subset="value").set_index(["dataset", "seed"])["value"]
+
+
+def _differences(
+    ours: pd.Series[float], theirs: pd.Series[float], target: float | None
+) -> pd.DataFrame:
+    import pandas as pd
+
+    both = pd.DataFrame({"model": ours, "other": theirs})
+    if target is not None:
+        both = (both - target).abs()
+    both["difference"] = both["model"] - both["other"]
+    groups = both.groupby(level="dataset", sort=False)
+    table = pd.DataFrame({"left_out": groups.size() - groups["difference"].count()})
+    common = both.dropna().groupby(level="dataset", sort=False)
+    means = common.mean()
+    means["standard_error"] = common["difference"].sem()
+    means["n"] = common.size()
+    return means.join(table).reset_index()

@@ -1,0 +1,151 @@
+"""What a model says of single entities: their profile, and what goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.errors import ParameterError
+from tallyfold.models.base import CountModel
+from tallyfold.models.parameters import SEED, check_parameters, integer, number
+from tallyfold.posterior.factors import Factors
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = npt.NDArray[np.float64]
+
+
+def profile(model: CountModel, axis: str, label: Any, *, level: float = 0.9) -> pd.DataFrame:
+    """Return an entity's factors, strongest component first.
+
+    Parameters
+    ----------
+    model
+        A fitted model with factors.
+    axis, label
+        The entity.
+    level
+        Of the posterior interval from `low` to `high`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per component: its share of the entity's rate over all cells, and the posterior mean
+        and interval of the entity's factor. Without a posterior, `low` and `high` are the mean;
+        ``attrs["posterior"]`` tells.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.simulate((30, 40, 10), 3, density=0.2).tensor
+    >>> model = tf.BPTF(n_components=3, max_iter=20).fit(tensor)
+    >>> profile(model, "axis_1", "axis_1-07").columns.tolist()
+    ['component', 'share', 'mean', 'low', 'high']
+    """
+    import pandas as pd
+
+    check_parameters({"level": level}, {"level": number(0, 1)})
+    factors = model.posterior_
+    row = _position(model, axis, label)
+    mean_K = factors.mean(axis)[row]
+    weight_K = mean_K * _others(factors, [axis])
+    frame = pd.DataFrame(
+        {
+            "component": np.arange(len(mean_K)),
+            "share": weight_K / max(weight_K.sum(), 1e-300),
+            "mean": mean_K,
+            "low": factors.quantile(axis, (1 - level) / 2)[row],
+            "high": factors.quantile(axis, (1 + level) / 2)[row],
+        }
+    )
+    frame = frame.sort_values("share", ascending=False, kind="stable", ignore_index=True)
+    frame.attrs["posterior"] = _is_uncertain(factors)
+    return frame
+
+
+def top_entities(
+    model: CountModel,
+    axis: str,
+    given: Mapping[str, Any],
+    *,
+    top: int = 10,
+    draws: int = 50,
+    random_state: int = 0,
+) -> pd.DataFrame:
+    """Return the entities of an axis with the highest rates beside some given entities.
+
+    The paper's top ten words of an author: the dot product of both factors, its mean and standard
+    deviation over posterior draws. Factors alone are asked: multipliers of combinations of labels
+    and the calibration of predictions are left aside.
+
+    Parameters
+    ----------
+    model
+        A fitted model with factors.
+    axis
+        The axis whose entities are ranked.
+    given
+        Entities of other axes, such as ``{"author": "..."}``. Axes that are not given are averaged
+        over: they enter with the mean of their posterior means.
+    top
+        How many entities to return.
+    draws, random_state
+        The number of posterior draws, and their seed.
+
+    Returns
+    -------
+    pandas.DataFrame
+        label, mean and sd, largest mean first. Without a posterior sd is 0;
+        ``attrs["posterior"]`` tells.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.simulate((30, 40, 10), 3, density=0.2).tensor
+    >>> model = tf.BPTF(n_components=3, max_iter=20).fit(tensor)
+    >>> top_entities(model, "axis_1", {"axis_0": "axis_0-03"}, top=5).shape
+    (5, 3)
+    """
+    import pandas as pd
+
+    check_parameters(
+        {"top": top, "draws": draws, "random_state": random_state},
+        {"top": integer(1), "draws": integer(2), "random_state": SEED},
+    )
+    factors = model.posterior_
+    own = factors.axis_number(axis)
+    if axis in given:
+        raise ParameterError(f"`given` must name axes other than the one ranked, {axis!r}.")
+    rows = {factors.axis_number(name): _position(model, name, given[name]) for name in given}
+    others_K = _others(factors, [axis, *given])
+    rate_SD = []
+    for drawn in factors.draws(draws, np.random.default_rng(random_state)):
+        weight_K = np.prod([others_K, *(drawn[other][row] for other, row in rows.items())], axis=0)
+        rate_SD.append(drawn[own][:-1] @ weight_K)
+    mean_D, sd_D = np.mean(rate_SD, axis=0), np.std(rate_SD, axis=0, ddof=1)
+    uncertain = _is_uncertain(factors)
+    order = np.argsort(-mean_D, kind="stable")[:top]
+    labels = factors.labels[own].take(order).to_pandas()
+    frame = pd.DataFrame({"label": labels, "mean": mean_D[order], "sd": sd_D[order] * uncertain})
+    frame.attrs["posterior"] = uncertain
+    return frame
+
+
+def _position(model: CountModel, axis: str, label: Any) -> int:
+    own = model.axes_[model.posterior_.axis_number(axis)]
+    return int(own.positions([label])[0])
+
+
+def _others(factors: Factors, names: Sequence[str]) -> Floats:
+    """Return the product over all other axes of the mean over their entities' mean factors."""
+    means = [factors.mean(name).mean(axis=0) for name in factors.names if name not in names]
+    return np.asarray(np.prod([np.ones(factors.n_components), *means], axis=0))
+
+
+def _is_uncertain(factors: Factors) -> bool:
+    """Tell whether there is a posterior, and not only points."""
+    return any(np.any(factors.sd(name) > 0) for name in factors.names)

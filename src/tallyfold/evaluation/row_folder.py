@@ -1,0 +1,101 @@
+"""Tidy rows kept as they come: a folder of small Parquet files, one for each fit.
+
+A Parquet file cannot be added to, so each fit writes one of its own, whole or not at all. The
+folder reads as one table: ``pandas.read_parquet(folder)``. Several processes may write to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tallyfold.errors import StorageError
+from tallyfold.inference.folder import replace_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA = pa.schema(
+    [
+        ("dataset", pa.string()),
+        ("split", pa.string()),
+        ("zeros", pa.string()),
+        ("model", pa.string()),
+        ("seed", pa.int64()),
+        ("metric", pa.string()),
+        ("value", pa.float64()),
+        ("train_cells", pa.int64()),
+        ("test_cells", pa.int64()),
+        ("seconds", pa.float64()),
+        ("peak_mib", pa.float64()),
+        ("iterations", pa.int64()),
+        ("error", pa.string()),
+        ("setting", pa.string()),
+    ]
+)
+"""The columns of the rows; `setting` is a checksum of all that decides a fit's scores."""
+
+Row = dict[str, Any]
+
+
+class RowFolder:
+    """The rows of an experiment, in a folder or (without one) in memory only."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None) -> None:
+        self._place = None if folder is None else Path(folder)
+        self._in_memory: dict[str, list[Row]] = {}
+
+    def read(self, key: Sequence[Any]) -> list[Row] | None:
+        """Return the rows kept under a key; None if there are none yet."""
+        name = _name(key)
+        if self._place is None:
+            return self._in_memory.get(name)
+        file = self._place / name
+        if not file.exists():
+            return None
+        try:
+            rows: list[Row] = pq.read_table(file, schema=SCHEMA).to_pylist()
+        except (pa.ArrowException, OSError) as error:
+            raise StorageError(
+                f"{str(file)!r} is damaged: {error} Delete it; the fit is then run again."
+            ) from error
+        return rows
+
+    def write(self, key: Sequence[Any], rows: list[Row]) -> None:
+        """Keep rows under a key, in the place of any that were there."""
+        name = _name(key)
+        if self._place is None:
+            self._in_memory[name] = rows
+            return
+        buffer = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), buffer)
+        try:
+            self._place.mkdir(parents=True, exist_ok=True)
+            replace_file(self._place / name, buffer.getvalue())
+        except OSError as error:
+            raise StorageError(
+                f"{str(self._place)!r} could not be written: {error.strerror or error}. The rows "
+                "of finished fits are still there."
+            ) from error
+
+
+def frame_of(rows: Sequence[Row]) -> pd.DataFrame:
+    """Return rows as a frame with the columns of `SCHEMA`, `setting` left out."""
+    import pandas as pd
+
+    columns = [name for name in SCHEMA.names if name != "setting"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _name(key: Sequence[Any]) -> str:
+    """Return a file name that tells people what is in it, and is no other key's."""
+    text = "\0".join(map(str, key))
+    plain = "-".join("".join(c if c.isalnum() else "_" for c in str(part)) for part in key)
+    return f"{plain[:80]}-{hashlib.sha256(text.encode()).hexdigest()[:10]}.parquet"

@@ -1,0 +1,81 @@
+"""Entities as points in few dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.errors import ParameterError
+from tallyfold.models.base import CountModel
+from tallyfold.models.parameters import check_parameters, integer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = npt.NDArray[np.float64]
+
+COORDINATES = ("x", "y", "z")
+
+
+def scaling(
+    model: CountModel, axis: str, labels: Sequence[Any] | None = None, *, dimensions: int = 2
+) -> pd.DataFrame:
+    """Place entities so that their distances are as near as can be to those of their factors.
+
+    Classical multidimensional scaling of the Euclidean distances between posterior mean factors,
+    R's ``cmdscale``. These distances come from centred factors, so that a decomposition of
+    entities x components gives what that of entities x entities would.
+
+    Parameters
+    ----------
+    model
+        A fitted model with factors.
+    axis, labels
+        Which entities; None takes all of the axis.
+    dimensions
+        One to three.
+
+    Returns
+    -------
+    pandas.DataFrame
+        label, x, y (and z); ``attrs["explained"]`` is the share of the squared distances that is
+        kept. Signs are such that the entity farthest out in a dimension is on its positive side.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.simulate((30, 40, 10), 3, density=0.2).tensor
+    >>> model = tf.BPTF(n_components=3, max_iter=20).fit(tensor)
+    >>> scaling(model, "axis_1", ["axis_1-03", "axis_1-05", "axis_1-08"]).columns.tolist()
+    ['label', 'x', 'y']
+    """
+    import pandas as pd
+
+    check_parameters({"dimensions": dimensions}, {"dimensions": integer(1)})
+    factors = model.posterior_
+    mean_DK, own = factors.mean(axis), model.axes_[factors.axis_number(axis)]
+    rows = np.arange(len(own)) if labels is None else own.positions(labels)
+    possible = min(len(rows) - 1, mean_DK.shape[1], len(COORDINATES))
+    if dimensions > possible:
+        raise ParameterError(
+            f"{len(rows):,} entities with {mean_DK.shape[1]} components can be placed in at most "
+            f"{possible} dimensions; got {dimensions}."
+        )
+    point_DX, explained = scaled(mean_DK[rows], dimensions)
+    columns = dict(zip(COORDINATES, point_DX.T, strict=False))
+    frame = pd.DataFrame({"label": own.labels.take(rows).to_pandas(), **columns})
+    frame.attrs["explained"] = explained
+    return frame
+
+
+def scaled(factor_DK: Floats, dimensions: int) -> tuple[Floats, float]:
+    """Return coordinates in few dimensions, and the share of the squared distances they keep."""
+    left, size, _ = np.linalg.svd(factor_DK - factor_DK.mean(axis=0), full_matrices=False)
+    point_DX = (left * size)[:, :dimensions]
+    farthest = np.abs(point_DX).argmax(axis=0)
+    sign_X = np.where(point_DX[farthest, np.arange(dimensions)] < 0, -1.0, 1.0)
+    total = float((size**2).sum())
+    return point_DX * sign_X, float((size[:dimensions] ** 2).sum()) / total if total else 1.0

@@ -1,0 +1,1 @@
+"""Parameters and the number of components, chosen by held-out scores."""

@@ -1,0 +1,147 @@
+"""What a search comes to."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tallyfold.errors import InferenceError, StorageError
+from tallyfold.evaluation.metrics import METRICS
+from tallyfold.evaluation.search.claims import Claims
+from tallyfold.evaluation.search.cross_validation import standard_error
+from tallyfold.inference.folder import replace_file
+from tallyfold.models.base import CountModel
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from optuna.trial import FrozenTrial
+
+STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running"}
+
+
+@dataclass(frozen=True)
+class Search:
+    """The trials of a search, and the best of them.
+
+    Attributes
+    ----------
+    metric, folds
+        The score that was compared, and over how many folds.
+    trials
+        A row per trial: its number, state, parameters, the score of each fold, their mean and its
+        standard error, seconds, and the error of one that failed.
+    interrupted
+        Whether Ctrl-C came before all were run.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> from tallyfold.evaluation.search.tune import tune
+    >>> tensor = tf.simulate((30, 20, 10), n_components=2, density=0.3).tensor
+    >>> found = tune("constant", tensor, folds=2)
+    >>> found.trials.columns.tolist()
+    ['number', 'state', 'likelihood', 'fold_1', 'fold_2', 'mean', 'se', 'seconds', 'error']
+    """
+
+    metric: str
+    folds: int
+    trials: pd.DataFrame = field(repr=False)
+    _fixed: CountModel = field(repr=False)
+    _parameters: tuple[dict[str, Any], ...] = field(repr=False)
+    interrupted: bool = False
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The parameters of the best finished trial; of equals, the first."""
+        return dict(self._parameters[self._best_row()])
+
+    @property
+    def best_score(self) -> float:
+        """Its mean score over the folds. As the best of many it is a little too good."""
+        return float(self.trials["mean"][self._best_row()])
+
+    @property
+    def standard_error(self) -> float:
+        """The standard error of that mean, from the spread over the folds."""
+        return float(self.trials["se"][self._best_row()])
+
+    def model(self) -> CountModel:
+        """Return a model with the best parameters, not fitted yet."""
+        return type(self._fixed)(**(self._fixed.get_params() | self.best))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the best parameters as JSON, whole or not at all.
+
+        ``MODELS[document["model"]](**document["parameters"])`` makes the model again.
+        """
+        text = json.dumps(self.document(), indent=2, ensure_ascii=False)
+        try:
+            replace_file(Path(path), (text + "\n").encode())
+        except OSError as error:
+            raise StorageError(
+                f"{str(path)!r} could not be written: {error.strerror or error}."
+            ) from error
+
+    def document(self) -> dict[str, Any]:
+        """Return what `save` writes: all parameters that are not a default, and the score."""
+        plain, defaults = self.model()._plain_parameters(), type(self._fixed)().get_params()
+        changed = {n: v for n, v in plain.items() if n in self.best or v != defaults[n]}
+        states = self.trials["state"].value_counts()
+        return {
+            "model": self._fixed.name,
+            "parameters": changed,
+            "metric": self.metric,
+            "score": self.best_score,
+            "standard_error": self.standard_error,
+            "folds": self.folds,
+            "trials": {state: int(states.get(state, 0)) for state in STATES.values()},
+        }
+
+    def finished_best(self) -> float | None:
+        """Return the best mean score, or None if no trial is complete yet."""
+        return None if self._best_rows().empty else self.best_score
+
+    def _best_rows(self) -> pd.Series[float]:
+        complete = self.trials.loc[self.trials["state"] == "complete", "mean"]
+        return complete.map(METRICS[self.metric].loss).sort_values(kind="stable")
+
+    def _best_row(self) -> int:
+        rows = self._best_rows()
+        if rows.empty:
+            errors = self.trials["error"].dropna()
+            why = f" The first error: {errors.iloc[0]}" if len(errors) else ""
+            raise InferenceError(f"no trial of the search is complete, so there is no best.{why}")
+        return int(rows.index[0])
+
+
+def search_of(claims: Claims, model: CountModel, metric: str, folds: int) -> Search:
+    """Return what the trials of a study have come to."""
+    import pandas as pd
+
+    held = claims.standing()
+    parameters = tuple(claims.space.parameters(trial.params) for trial in held)
+    rows = [_row(t, given, folds) for t, given in zip(held, parameters, strict=True)]
+    names = [name for dimension in claims.space.dimensions for name in dimension.names]
+    places = [f"fold_{fold + 1}" for fold in range(folds)]
+    columns = ["number", "state", *names, *places, "mean", "se", "seconds", "error"]
+    return Search(metric, folds, pd.DataFrame(rows, columns=columns), model, parameters)
+
+
+def _row(trial: FrozenTrial, parameters: dict[str, Any], folds: int) -> dict[str, Any]:
+    course = trial.user_attrs.get("course", {})
+    scores = course.get("scores", [])
+    return {
+        "number": trial.user_attrs["place"],
+        "state": STATES[trial.state.name],
+        **parameters,
+        **{f"fold_{fold + 1}": score for fold, score in enumerate(scores)},
+        "mean": float(np.mean(scores)) if scores else None,
+        "se": standard_error(scores),
+        "seconds": course.get("seconds"),
+        "error": course.get("error"),
+    }

@@ -1,0 +1,156 @@
+"""Hyper-parameter search: cross-validated trials, kept as they come, resumable, shared."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from tallyfold.data.split import k_folds
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import InterruptedWarning, ParameterError
+from tallyfold.evaluation.search.claims import Claims
+from tallyfold.evaluation.search.course import Course, SearchProgress
+from tallyfold.evaluation.search.cross_validation import fresh_model, metric_for
+from tallyfold.evaluation.search.result import Search, search_of
+from tallyfold.evaluation.search.spaces import Space, space_for
+from tallyfold.evaluation.search.storage import opened_study, quiet_optuna, require_optuna
+from tallyfold.inference.checkpoint import fingerprint
+from tallyfold.models.base import CountModel
+from tallyfold.models.parameters import SEED, check_parameters, integer
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+    from optuna.storages import BaseStorage
+
+FIRST_TRIALS, FIRST_FOLDS = 5, 1
+"""No trial is pruned before so many are finished, nor after its first fold alone."""
+
+
+def tune(
+    model: str | type[CountModel] | CountModel,
+    tensor: CountTensor,
+    space: Space | str | None = None,
+    folds: int = 5,
+    trials: int = 20,
+    *,
+    metric: str | None = None,
+    storage: str | os.PathLike[str] | BaseStorage | None = None,
+    study: str | None = None,
+    pruner: Literal["median"] | BasePruner | None = "median",
+    random_state: int = 0,
+    callback: Callable[[SearchProgress], None] | None = None,
+) -> Search:
+    """Search for the parameters with which a model predicts held-out cells best.
+
+    Every trial is a k-fold cross-validation of one setting. All share the same folds and seeds,
+    so that differences between them are differences of the settings. A grid that has no more
+    points than `trials` is run whole, each point once; otherwise points are proposed by Optuna's
+    TPE sampler, which learns from the trials before.
+
+    Parameters
+    ----------
+    model
+        A name from `MODELS`, a class, or a model whose parameters are those that stay fixed.
+    tensor
+        The training part. Cells that are to judge the model in the end must not be in it.
+    space
+        Lists of choices or ranges by parameter, a name from `SPACES`, or None for the model's own.
+        Ranges are ``("int", 2, 20)``, ``("log-int", 2, 50)``, ``("float", 0.1, 0.9)`` and
+        ``("log", 1e-4, 1e-2)``; parameters chosen together are named with a comma in between.
+    folds, trials
+        Parts of the cross-validation, and how many trials there are to be in all.
+    metric
+        A score from `METRICS`. None is the log pmf of the held-out counts, given that they are at
+        least one if zeros are missing, and ``"rmse"`` for models of means only.
+    storage, study
+        A file (SQLite) or the URL of a database to keep trials in; None keeps them in memory.
+        The same call goes on where it stopped, also after a crash, and several processes that make
+        it at once share the work. The study's name is the model's if None. A study of another
+        model, space, tensor or setting is refused.
+    pruner
+        Ends trials early. ``"median"``: from the second fold and the sixth trial on, those whose
+        mean so far is worse than the median of others on the same folds. Or None, or a pruner of
+        Optuna's, which is told of losses: smaller is better.
+    random_state
+        Seed of the folds and of the proposals. Each fit has the model's own seed plus the number
+        of the fold.
+    callback
+        Called with a `SearchProgress`.
+
+    Returns
+    -------
+    Search
+        A setting that cannot be fitted is a failed trial, with its error. Ctrl-C ends the search
+        with what is finished, and an `InterruptedWarning` says so.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.simulate((30, 20, 10), n_components=2, density=0.3).tensor
+    >>> found = tune(tf.BPTF(max_iter=20), tensor, {"n_components": [1, 2]}, folds=2)
+    >>> found.best, found.model().max_iter
+    ({'n_components': 2}, 20)
+    """
+    require_optuna()
+    check_parameters(
+        {"folds": folds, "trials": trials, "random_state": random_state},
+        {"folds": integer(2), "trials": integer(1), "random_state": SEED},
+    )
+    if not isinstance(tensor, CountTensor):
+        raise ParameterError(f"`tensor` must be a CountTensor; got {type(tensor).__name__}.")
+    fixed = fresh_model(model)
+    chosen, score = space_for(fixed, space), metric_for(fixed, metric)
+    parts = k_folds(tensor, folds, random_state=random_state)
+    searched = {name for dimension in chosen.dimensions for name in dimension.names}
+    others = {n: v for n, v in fixed._plain_parameters().items() if n not in searched}
+    identity = {
+        "model": fixed.name,
+        "space": chosen.document(),
+        "parameters": others,
+        "tensor": fingerprint(tensor),
+        "folds": folds,
+        "metric": score,
+        "random_state": random_state,
+    }
+    with (
+        quiet_optuna(),
+        opened_study(storage, study or fixed.name, identity, _pruner(pruner)) as opened,
+    ):
+        claims = Claims(opened, chosen, trials, random_state)
+        course = Course(claims, fixed, parts, score, callback, shared=storage is not None)
+        interrupted = course.run()
+        found = search_of(claims, fixed, score, folds)
+    if interrupted:
+        _say_interrupted(found, claims.places, storage is not None)
+    return replace(found, interrupted=interrupted)
+
+
+def _pruner(pruner: Any) -> BasePruner:
+    import optuna
+
+    if pruner is None:
+        return optuna.pruners.NopPruner()
+    if pruner == "median":
+        return optuna.pruners.MedianPruner(FIRST_TRIALS, FIRST_FOLDS)
+    if isinstance(pruner, optuna.pruners.BasePruner):
+        return pruner
+    raise ParameterError(
+        f"`pruner` must be 'median', None or a pruner of Optuna's; got {pruner!r}."
+    )
+
+
+def _say_interrupted(found: Search, places: int, kept: bool) -> None:
+    """Warn that the search was interrupted; without any result, let the interrupt go on."""
+    done = found.finished_best() is not None
+    if not done and not kept:
+        raise KeyboardInterrupt
+    finished = int((found.trials["state"] != "running").sum())
+    how = " Make the same call to go on." if kept else ""
+    warnings.warn(
+        f"the search was interrupted after {finished} of {places} trials.{how}",
+        InterruptedWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,162 @@
+"""Cells that a model did not expect: where to look for what is odd in the data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tallyfold.data.tensor import CountTensor, label_columns
+from tallyfold.errors import ParameterError
+from tallyfold.models.base import CountModel
+from tallyfold.models.cells import cell_positions
+from tallyfold.models.parameters import NONE, check_parameters, integer, number, one_of
+from tallyfold.probability.mixture import CountMixture
+from tallyfold.probability.tails import log_at_least, log_at_most
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Tail = Literal["upper", "lower", "both"]
+
+CELLS_AT_ONCE = 50_000
+COLUMNS = ("count", "mean", "low", "high", "side", "p", "log10_p", "by_chance")
+
+
+def surprise(
+    model: CountModel,
+    tensor: CountTensor,
+    *,
+    tail: Tail = "both",
+    top: int | None = None,
+    level: float = 0.9,
+) -> pd.DataFrame:
+    """Return cells with how unlikely their counts are to the model, the least likely first.
+
+    Parameters
+    ----------
+    model
+        A fitted model with a distribution of counts.
+    tensor
+        The cells; best those it was not fitted on, for it has made its peace with the others.
+    tail
+        ``"upper"`` for counts that are too large, by P(Y >= y); ``"lower"`` for those that are too
+        small, by P(Y <= y); ``"both"`` by the two-sided mid-p value, twice the smaller of
+        P(Y > y) + P(Y = y) / 2 and P(Y < y) + P(Y = y) / 2. All given that y >= 1 where the
+        model takes empty cells as missing.
+    top
+        How many cells to return; None for all.
+    level
+        Of the interval from `low` to `high` in which the model expects the count.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per cell: its labels, count, expected mean and interval, the side it is on
+        (``"more"`` or ``"fewer"`` than expected), `p`, its logarithm (`p` is 0 below 1e-308), and
+        how many of the tensor's cells would be as unlikely `by_chance`.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.simulate((30, 20, 10), 2, density=0.3).tensor
+    >>> model = tf.BPTF(n_components=2, max_iter=20).fit(tensor)
+    >>> surprise(model, tensor, tail="upper", top=3)["p"].is_monotonic_increasing
+    True
+    """
+    check_parameters(
+        {"tail": tail, "top": top, "level": level},
+        {"tail": one_of("upper", "lower", "both"), "top": integer(1) | NONE, "level": number(0, 1)},
+    )
+    _check_names(tensor)
+    positions = cell_positions(model.axes_, tensor)
+    log_p_N, more_N = _log_p(model, positions, tensor.counts, tail)
+    order = np.argsort(log_p_N, kind="stable")[:top]
+    expected = _expected(model, positions[order], level)
+    return _frame(tensor, order, expected, log_p_N[order], more_N[order])
+
+
+class _Expected(NamedTuple):
+    """What the model says of some cells, without looking at their counts."""
+
+    mean: Floats
+    low: Ints
+    high: Ints
+
+
+def _expected(model: CountModel, positions: npt.NDArray[np.int32], level: float) -> _Expected:
+    parts = [_Expected(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))]
+    for start in range(0, len(positions), CELLS_AT_ONCE):
+        said = model.predictive(positions[start : start + CELLS_AT_ONCE])
+        parts.append(_Expected(said.mean(), *said.interval(level)))
+    return _Expected(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+def _log_p(
+    model: CountModel, positions: npt.NDArray[np.int32], counts_N: Ints, tail: Tail
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return the log p-value of every cell, and whether it has more than expected."""
+    log_p_N, more_N = np.empty(len(counts_N)), np.empty(len(counts_N), bool)
+    for start in range(0, len(counts_N), CELLS_AT_ONCE):
+        part = slice(start, start + CELLS_AT_ONCE)
+        said = model.predictive(positions[part])
+        log_p_N[part], more_N[part] = _log_p_of(said, counts_N[part], tail)
+    return log_p_N, more_N
+
+
+def _log_p_of(
+    said: CountMixture, counts_N: Ints, tail: Tail
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    if tail == "upper":
+        return log_at_least(said, counts_N), np.ones(len(counts_N), bool)
+    if tail == "lower":
+        return log_at_most(said, counts_N), np.zeros(len(counts_N), bool)
+    log_half_N = said.log_pmf(counts_N) - np.log(2)
+    upper_N = _without(log_at_least(said, counts_N), log_half_N)
+    lower_N = _without(log_at_most(said, counts_N), log_half_N)
+    two_sided_N = np.minimum(np.log(2) + np.minimum(upper_N, lower_N), 0.0)
+    return two_sided_N, upper_N <= lower_N
+
+
+def _without(log_tail_N: Floats, log_half_N: Floats) -> Floats:
+    """Take half of the count's own probability out of a tail; at least that half is left."""
+    share_N = np.exp(np.minimum(log_half_N - log_tail_N, -np.log(2)))
+    return np.asarray(log_tail_N + np.log1p(-share_N))
+
+
+def _frame(
+    tensor: CountTensor,
+    order: npt.NDArray[np.intp],
+    expected: _Expected,
+    log_p_N: Floats,
+    more_N: npt.NDArray[np.bool_],
+) -> pd.DataFrame:
+    import pandas as pd
+
+    labels = [
+        column.take(pa.array(order)).dictionary_decode().to_pandas()
+        for column in label_columns(tensor)
+    ]
+    p_N = np.exp(log_p_N)
+    values = (
+        tensor.counts[order],
+        *expected,
+        np.where(more_N, "more", "fewer"),
+        p_N,
+        log_p_N / np.log(10),
+        p_N * tensor.nnz,
+    )
+    columns = dict(zip([*tensor.names, *COLUMNS], [*labels, *values], strict=True))
+    return pd.DataFrame(columns)
+
+
+def _check_names(tensor: CountTensor) -> None:
+    taken = [name for name in tensor.names if name in COLUMNS]
+    if taken:
+        raise ParameterError(
+            f"an axis is called {taken[0]!r}, as a column of the result is; rename it."
+        )

@@ -1,0 +1,1 @@
+"""Do the words that a model puts together occur together."""

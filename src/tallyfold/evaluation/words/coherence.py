@@ -1,0 +1,193 @@
+"""Coherence: whether words that a model puts together stand together in documents."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.data.axis import python_values
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import DataError, ParameterError
+from tallyfold.evaluation.words.cooccurrence import EPSILON, Cooccurrence
+from tallyfold.evaluation.words.neighbours import nearest_rows
+from tallyfold.models.base import CountModel
+from tallyfold.models.parameters import check_parameters, integer, number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+class Coherence(NamedTuple):
+    """How coherent a model's words are.
+
+    Attributes
+    ----------
+    mean
+        The mean NPMI, from -1 (never together) by 0 (as by chance) to 1 (always together).
+    scores
+        A row per word or component: its NPMI, and the words it was measured on.
+    left_out
+        How many words, or components, were not scored, by the reason.
+    """
+
+    mean: float
+    scores: pd.DataFrame
+    left_out: dict[str, int]
+
+
+def coherence_by_word(
+    model: CountModel,
+    axis: str,
+    reference: Cooccurrence | CountTensor,
+    *,
+    nearest: int = 10,
+    least: float = 0.001,
+    epsilon: float | None = None,
+) -> Coherence:
+    """Return the mean NPMI of each word and the words nearest to it, as the paper scores models.
+
+    Near is what has a small Euclidean distance between posterior mean factors.
+
+    Parameters
+    ----------
+    model
+        A fitted model with factors.
+    axis
+        Its axis of words.
+    reference
+        Where words stand together: a `Cooccurrence`, or a tensor with that axis, of which every
+        combination of the other axes is a document. The model's own training tensor will do, but
+        is what it was fitted on: say so where you report it.
+    nearest
+        How many words are scored together, the word itself among them.
+    least
+        Words in a smaller share of the documents are not scored; they may be near others. Words in
+        no document of the reference are left aside altogether.
+    epsilon
+        What becomes of pairs never seen together, as in `Cooccurrence.npmi`.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.simulate((30, 40, 10), 3, density=0.2).tensor
+    >>> model = tf.BPTF(n_components=3, max_iter=20).fit(tensor)
+    >>> sorted(coherence_by_word(model, "axis_1", tensor).left_out)
+    ['not in the reference', 'rare']
+    """
+    import pandas as pd
+
+    check_parameters(
+        {"nearest": nearest, "least": least, "epsilon": epsilon},
+        {
+            "nearest": integer(2),
+            "least": number(0, 1, low_included=True),
+            "epsilon": EPSILON,
+        },
+    )
+    words = _Words(model, axis, reference)
+    share_V = words.reference.counts_V / words.reference.n_documents
+    scored = np.flatnonzero(share_V[words.place_W] >= least)
+    if len(scored) == 0:
+        raise DataError(f"no word of axis {axis!r} is in {least:.3%} of documents: lower `least`.")
+    factor_WK = model.posterior_.mean(axis)[words.known_W]
+    near_SN = nearest_rows(factor_WK, scored, min(nearest, len(factor_WK)))
+    npmi_S = words.mean_npmi(near_SN, epsilon)
+    lists = [words.labels(row) for row in near_SN]
+    frame = pd.DataFrame({"label": words.labels(scored), "npmi": npmi_S, "words": lists})
+    left_out = {"rare": len(factor_WK) - len(scored), "not in the reference": words.n_unknown}
+    return Coherence(float(npmi_S.mean()), frame, left_out)
+
+
+def coherence_by_component(
+    model: CountModel,
+    axis: str,
+    reference: Cooccurrence | CountTensor,
+    *,
+    top: int = 10,
+    epsilon: float | None = None,
+) -> Coherence:
+    """Return the mean NPMI of each component's strongest words, the usual score of topics.
+
+    Parameters
+    ----------
+    model, axis, reference, epsilon
+        As in `coherence_by_word`.
+    top
+        How many words of each component; those of ``model.components(axis, top)``. Words in no
+        document of the reference are left out of their component's score.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.simulate((30, 40, 10), 3, density=0.2).tensor
+    >>> model = tf.BPTF(n_components=3, max_iter=20).fit(tensor)
+    >>> coherence_by_component(model, "axis_1", tensor).scores.columns.tolist()
+    ['component', 'share', 'npmi', 'words']
+    """
+    check_parameters({"top": top, "epsilon": epsilon}, {"top": integer(2), "epsilon": EPSILON})
+    words = _Words(model, axis, reference)
+    parts = model.components(axis, top).groupby("component", sort=False)
+    shown = [words.among(part["label"]) for _, part in parts]
+    enough = [len(found) > 1 for found in shown]
+    if not any(enough):
+        raise DataError(f"no component of axis {axis!r} has two words in the reference.")
+    scored = [found for found in shown if len(found) > 1]
+    npmi_C = np.array([words.mean_npmi(found[None], epsilon)[0] for found in scored])
+    frame = parts.first().reset_index()[["component", "share"]]
+    frame = frame[enough].reset_index(drop=True).assign(npmi=npmi_C)
+    frame["words"] = [words.labels(found) for found in scored]
+    left_out = {
+        "components with fewer than two words in the reference": len(shown) - len(scored),
+        "words not in the reference": sum(len(part) for _, part in parts) - sum(map(len, shown)),
+    }
+    return Coherence(float(npmi_C.mean()), frame, left_out)
+
+
+class _Words:
+    """The words of a model's axis that a reference knows."""
+
+    def __init__(self, model: CountModel, axis: str, reference: Cooccurrence | CountTensor) -> None:
+        if isinstance(reference, CountTensor):
+            reference = Cooccurrence.from_tensor(reference, axis)
+        if not isinstance(reference, Cooccurrence):
+            raise ParameterError(
+                f"`reference` must be a Cooccurrence or a CountTensor; got "
+                f"{type(reference).__name__}."
+            )
+        self.axis = model.axes_[model.posterior_.axis_number(axis)]
+        self.reference = reference
+        place_D, found_D = reference.words.find(self.axis.labels)
+        found_D &= reference.counts_V[place_D] > 0
+        self.known_W, self.place_W = np.flatnonzero(found_D), place_D[found_D]
+        self.n_unknown = len(self.axis) - len(self.known_W)
+        if len(self.known_W) < 2:
+            raise DataError(
+                f"the reference has {len(self.known_W)} of the {len(self.axis):,} words of axis "
+                f"{axis!r}; coherence needs two. Are words written the same way in both?"
+            )
+
+    def labels(self, rows: npt.NDArray[np.integer]) -> list[Any]:
+        """Return the words at some places among those known."""
+        return python_values(self.axis.labels.take(self.known_W[rows]))
+
+    def among(self, labels: Any) -> Ints:
+        """Return the places of labels among those known; the others are left out."""
+        position = self.axis.positions(labels)
+        place = np.searchsorted(self.known_W, position)
+        place = np.minimum(place, len(self.known_W) - 1)
+        return np.asarray(place[self.known_W[place] == position])
+
+    def mean_npmi(self, lists_SN: npt.NDArray[np.integer], epsilon: float | None) -> Floats:
+        """Return, for each list of places, the mean NPMI of its pairs."""
+        first_P, second_P = np.array(list(combinations(range(lists_SN.shape[1]), 2))).T
+        place_SN = self.place_W[lists_SN]
+        npmi = self.reference.pair_npmi(
+            place_SN[:, first_P].ravel(), place_SN[:, second_P].ravel(), epsilon=epsilon
+        )
+        return np.asarray(npmi.reshape(len(lists_SN), -1).mean(axis=1))

@@ -1,0 +1,211 @@
+"""How often words stand in the same documents: what coherence is measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from tallyfold.data.axis import Axis, listing
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import DataError, ParameterError, ShapeError
+from tallyfold.evaluation.words.documents import boolean_matrix, tensor_documents, token_documents
+from tallyfold.models.parameters import NONE, check_parameters, number
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+EPSILON = number(0) | NONE
+AT_ONCE = 2**22
+"""Pairs of words that are counted at once, needed or not."""
+
+
+@dataclass(frozen=True)
+class Cooccurrence:
+    """In how many documents words are, alone and together.
+
+    Use `from_documents`, `from_tensor` or `from_counts` to make one.
+
+    Attributes
+    ----------
+    words
+        The words, as an axis.
+    counts_V
+        The number of documents with each word.
+    n_documents
+        The number of documents.
+
+    Examples
+    --------
+    >>> texts = [["poisson", "count"], ["poisson", "count", "rate"], ["rate"]]
+    >>> reference = Cooccurrence.from_documents(texts)
+    >>> reference.npmi(["poisson", "count"]), round(reference.npmi(["poisson", "rate"]), 3)
+    (1.0, -0.262)
+    """
+
+    words: Axis
+    counts_V: Ints
+    n_documents: int
+    documents_DV: Any = None
+    pairs_VV: Any = None
+
+    # -- making one -------------------------------------------------------------------------------
+
+    @classmethod
+    def from_documents(
+        cls, documents: Any, labels: Sequence[Any] | None = None, *, window: int | None = None
+    ) -> Cooccurrence:
+        """Count the documents of a corpus.
+
+        Parameters
+        ----------
+        documents
+            Lists of words, one for each document; or a scipy.sparse matrix, documents x words.
+        labels
+            The words of a matrix's columns; for lists of words, those to count (None: all).
+        window
+            For lists of words: take every run of so many words for a document of its own, as
+            gensim's ``c_npmi`` does with 10. A shorter document is one window.
+        """
+        if sparse.issparse(documents):
+            if labels is None or window is not None:
+                raise ParameterError("a matrix of documents needs `labels`, and has no `window`.")
+            return cls._of_matrix(documents, Axis("word", labels))
+        matrix, words = token_documents(documents, labels, window)
+        return cls._of_matrix(matrix, Axis("word", words))
+
+    @classmethod
+    def from_tensor(
+        cls, tensor: CountTensor, word: str = "word", document: Sequence[str] | None = None
+    ) -> Cooccurrence:
+        """Count the documents of a tensor.
+
+        Parameters
+        ----------
+        tensor
+            Counts with an axis of words.
+        word
+            The name of that axis.
+        document
+            The axes whose labels make up a document, such as ``["author", "year"]``: each
+            combination with a count is one. None takes all axes but the words.
+        """
+        return cls._of_matrix(tensor_documents(tensor, word, document), tensor.axis(word))
+
+    @classmethod
+    def from_counts(
+        cls, pairs: Any, counts: npt.ArrayLike, n_documents: int, labels: Sequence[Any]
+    ) -> Cooccurrence:
+        """Take counts from elsewhere: an encyclopedia, say.
+
+        Parameters
+        ----------
+        pairs
+            A symmetric matrix, sparse or not: the number of documents with both words.
+        counts
+            The number of documents with each word.
+        n_documents
+            The number of documents.
+        labels
+            The words.
+        """
+        words, pairs = Axis("word", labels), sparse.csr_array(pairs)
+        counts_V = np.asarray(counts)
+        if pairs.shape != (len(words), len(words)) or counts_V.shape != (len(words),):
+            raise ShapeError(
+                f"{len(words):,} labels need {len(words):,} counts and a square matrix of pairs; "
+                f"got {counts_V.shape} and {pairs.shape}."
+            )
+        _check_counts(pairs, counts_V, n_documents)
+        return cls(words, counts_V, int(n_documents), pairs_VV=pairs)
+
+    @classmethod
+    def _of_matrix(cls, documents: Any, words: Axis) -> Cooccurrence:
+        if documents.shape[1] != len(words):
+            raise ShapeError(
+                f"each column needs a label: got {documents.shape[1]:,} columns and {len(words):,} "
+                "labels."
+            )
+        if documents.shape[0] == 0:
+            raise DataError("there is no document.")
+        matrix = boolean_matrix(documents)
+        counts_V = np.asarray(matrix.sum(axis=0), np.int64).ravel()
+        return cls(words, counts_V, matrix.shape[0], documents_DV=matrix)
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    def npmi(self, words: Iterable[Any], *, epsilon: float | None = None) -> float:
+        """Return the mean normalised pointwise mutual information of all pairs of some words.
+
+        Parameters
+        ----------
+        words
+            At least two words.
+        epsilon
+            None gives pairs never seen together -1, which NPMI tends to. A number is added to the
+            chance of a pair, as gensim does with 1e-12: such pairs then have values above -1 that
+            depend on it.
+        """
+        check_parameters({"epsilon": epsilon}, {"epsilon": EPSILON})
+        words = list(words)
+        if len(words) < 2:
+            raise ParameterError(f"coherence needs at least two words; got {len(words)}.")
+        place = self.words.positions(words)
+        nowhere = np.flatnonzero(self.counts_V[place] == 0)
+        if len(nowhere):
+            raise DataError(f"no document has the word {listing([words[n] for n in nowhere])}.")
+        first, second = np.array(list(combinations(place, 2))).T
+        return float(np.mean(self.pair_npmi(first, second, epsilon=epsilon)))
+
+    def pair_npmi(
+        self, first_P: npt.NDArray[Any], second_P: npt.NDArray[Any], *, epsilon: float | None = None
+    ) -> Floats:
+        """Return the NPMI of pairs of words, given by their positions."""
+        both_P = self.pair_counts(first_P, second_P) / self.n_documents
+        alone_2P = np.log(self.counts_V[np.stack([first_P, second_P])] / self.n_documents)
+        if epsilon is not None:
+            log_both_P = np.log(both_P + epsilon)
+            return np.asarray((log_both_P - alone_2P.sum(axis=0)) / -log_both_P)
+        npmi_P = np.where(both_P > 0, 0.0, -1.0)  # 0 for words that every document has
+        some_P = (both_P > 0) & (both_P < 1)
+        log_both_P = np.log(both_P[some_P])
+        npmi_P[some_P] = (log_both_P - alone_2P[0, some_P] - alone_2P[1, some_P]) / -log_both_P
+        return npmi_P
+
+    def pair_counts(self, first_P: npt.NDArray[Any], second_P: npt.NDArray[Any]) -> Ints:
+        """Return in how many documents pairs of words are, given by their positions."""
+        if self.pairs_VV is not None:
+            return np.asarray(self.pairs_VV[first_P, second_P]).ravel()
+        counts_P = np.zeros(len(first_P), np.int64)
+        rows, place_P = np.unique(first_P, return_inverse=True)
+        width = max(1, AT_ONCE // len(self.words))
+        for start in range(0, len(rows), width):
+            together = self._documents_VD[rows[start : start + width]] @ self.documents_DV
+            inside = np.flatnonzero((place_P >= start) & (place_P < start + width))
+            counts_P[inside] = together.toarray()[place_P[inside] - start, second_P[inside]]
+        return counts_P
+
+    @cached_property
+    def _documents_VD(self) -> Any:
+        return self.documents_DV.T.tocsr()
+
+
+def _check_counts(pairs: Any, counts_V: npt.NDArray[Any], n_documents: int) -> None:
+    """Refuse counts that cannot all come from the same documents."""
+    if abs(pairs - pairs.T).sum() > 0:
+        raise DataError("the matrix of pairs must be symmetric: a pair has no order.")
+    together = pairs.tocoo()
+    apart = together.row != together.col  # the diagonal is not asked for
+    least = np.minimum(counts_V[together.row], counts_V[together.col])[apart]
+    fits = np.all((together.data[apart] >= 0) & (together.data[apart] <= least))
+    if not (fits and np.all((counts_V >= 0) & (counts_V <= n_documents))):
+        raise DataError(
+            "counts must be at least 0, those of words at most `n_documents`, and those of pairs "
+            "at most those of their words. Do all three come from the same documents?"
+        )

@@ -1,0 +1,1 @@
+"""Figures, and pages to explore a model with."""

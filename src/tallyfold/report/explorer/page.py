@@ -1,0 +1,157 @@
+"""`write_report`: the parts of the page put together into one file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from tallyfold.data.formats.writing import written_whole
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import ParameterError, StorageError
+from tallyfold.models.base import CountModel
+from tallyfold.report.explorer.payload import payload_of
+
+SCRIPTS = (
+    "elements",
+    "numbers",
+    "model",
+    "state",
+    "bars",
+    "lines",
+    "scatter",
+    "map",
+    "component",
+    "entity",
+    "search",
+    "interactions",
+    "scores",
+    "fit",
+    "main",
+)
+"""The page's scripts, in the order they are put together."""
+
+POLICY = (
+    "default-src 'none'; script-src {script}; style-src {style}; img-src data:; base-uri 'none'; "
+    "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""What a browser lets the page do: run its own script and style, and nothing else."""
+
+
+def write_report(
+    model: CountModel,
+    path: str | os.PathLike[str],
+    *,
+    test: CountTensor | None = None,
+    train: CountTensor | None = None,
+    title: str | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> Path:
+    """Write a page to explore a fitted model: one HTML file that needs no network and no server.
+
+    It shows the components on a map and in a list, what is strongest in each on every axis with
+    90 % intervals, the profile of any label, and how the fit went. A model without factors gets a
+    page of its fit alone.
+
+    Parameters
+    ----------
+    model
+        A fitted model.
+    path
+        The file to write. It is written whole or not at all.
+    test
+        Held-out cells, for scores and a calibration plot.
+    train
+        The cells the model was fitted on, to describe them, and to score constants beside it.
+    title
+        What stands at the top of the page.
+    announce
+        Called with the name of each simple model before it is fitted.
+
+    Examples
+    --------
+    >>> import tallyfold as tf, tempfile
+    >>> tensor = tf.simulate((30, 20, 10), n_components=2, density=0.3).tensor
+    >>> model = tf.BPTF(n_components=2, max_iter=10).fit(tensor)
+    >>> write_report(model, tempfile.mkdtemp() + "/report.html").name
+    'report.html'
+    """
+    if not isinstance(model, CountModel):
+        raise ParameterError(
+            f"`model` must be a fitted model; got {type(model).__name__}. "
+            "Read a saved one with tallyfold.load(folder)."
+        )
+    for name, tensor in (("test", test), ("train", train)):
+        if tensor is not None and not isinstance(tensor, CountTensor):
+            raise ParameterError(
+                f"`{name}` must be a CountTensor or None; got {type(tensor).__name__}."
+            )
+    file = _target(path)
+    text = page_text(payload_of(model, test=test, train=train, title=title, announce=announce))
+    try:
+        with written_whole(file, has_axes_file=False) as targets:
+            targets.file.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+    except OSError as error:
+        raise StorageError(f"{str(file)!r} could not be written: {error.strerror}.") from error
+    return file
+
+
+def page_text(payload: dict[str, Any]) -> str:
+    """Return the whole page for what is to be shown."""
+    style, script = _source("page.css"), _script()
+    policy = POLICY.format(script=_digest(script), style=_digest(style))
+    return Template(_source("page.html")).substitute(
+        title=html.escape(payload["title"]),
+        policy=policy,
+        style=style,
+        script=script,
+        data=embedded(payload),
+    )
+
+
+def embedded(payload: dict[str, Any]) -> str:
+    r"""Return JSON that can stand in a page: no label can end the element it is in.
+
+    Examples
+    --------
+    >>> embedded({"label": "</script>"})
+    '{"label":"\\u003c/script>"}'
+    """
+    text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    file = Path(path)
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise ParameterError(
+            f"the page must be a file that ends in .html; got {str(file)!r}. Nothing was written."
+        )
+    if file.is_dir():
+        raise ParameterError(f"{str(file)!r} is a folder; name a file in it.")
+    if not file.parent.is_dir():
+        raise ParameterError(f"there is no folder {str(file.parent)!r} to write to; make it first.")
+    return file
+
+
+def _script() -> str:
+    """Return the scripts as one, with names of its own."""
+    parts = [_source(f"script/{name}.js") for name in SCRIPTS]
+    return '(() => {\n"use strict";\n' + "\n".join(parts) + "})();\n"
+
+
+def _source(name: str) -> str:
+    return files("tallyfold.report.explorer").joinpath(name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    """Return the hash by which a policy knows the text of an element."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

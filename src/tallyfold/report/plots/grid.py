@@ -1,0 +1,98 @@
+"""One component on several axes, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tallyfold.errors import ParameterError
+from tallyfold.report.explorer.ordering import MOST_NUMBERS
+from tallyfold.report.plots.bars import draw_strongest, strongest_labels
+from tallyfold.report.plots.course import band_words, draw_course, ordered_places, write_places
+from tallyfold.report.plots.legible import legible
+from tallyfold.report.plots.naming import checked_component, percent
+from tallyfold.report.plots.order import places_of
+from tallyfold.report.plots.style import Panels, drawing_panels, finish
+
+if TYPE_CHECKING:
+    from tallyfold.models.base import CountModel
+
+
+def components_grid(
+    model: CountModel,
+    component: int,
+    axes: Sequence[str] | None = None,
+    top: int = 8,
+    level: float = 0.9,
+    *,
+    ordered: Sequence[str] | None = None,
+    ax: Any = None,
+) -> Panels:
+    """Draw one component on several axes: bars of labels, and a line where labels have an order.
+
+    Parameters
+    ----------
+    model
+        A fitted model with factors.
+    component
+        The component's number, as `model.components` gives it.
+    axes
+        Which axes to show; None shows all.
+    top, level
+        How many labels on an axis, and the mass of the intervals.
+    ordered
+        Axes to draw as a line; None draws those of dates, time bins and at most 200 numbers so.
+    ax
+        As many axes to draw on; None makes a figure.
+
+    Returns
+    -------
+    numpy.ndarray
+        A panel per axis.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> model = tf.BPTF(n_components=2, max_iter=5).fit(tf.simulate((9, 8, 7), 2).tensor)
+    >>> components_grid(model, 0).shape
+    (3,)
+    """
+    number = checked_component(model, component)
+    names = list(model.posterior_.names if axes is None else axes)
+    if isinstance(axes, str) or not names:
+        raise ParameterError(f"`axes` must be a list of axes or None; got {axes!r}.")
+    lines = _ordered(model, names) if ordered is None else list(ordered)
+    width = 3.4 * len(names) if len(names) > 1 else 6.4
+    with drawing_panels(ax, len(names), len(names), (width, 1.4 + 0.26 * max(top, 6))) as panels:
+        for panel, name in zip(panels, names, strict=True):
+            (text,), how = legible([name], 20)
+            if name in lines:
+                draw_course(panel, model, name, [number], level)
+                write_places(panel, model, name, ordered_places(model, name), 5)
+                x = _broken(text + band_words(model, name, level))
+                finish(panel, text, x, "share of the component", how, grid="y")
+            else:
+                strongest = strongest_labels(model, number, name, top, level)
+                draw_strongest(panel, strongest, level, ticks=4, longest=22)
+                finish(panel, text, _broken(panel.get_xlabel()), text, how)
+        if ax is None:
+            share = percent(float(model.posterior_.shares()[number]))
+            panels[0].figure.suptitle(f"Component {number} ({share} of the rate)", fontsize=11)
+    return panels
+
+
+def _ordered(model: CountModel, names: Sequence[str]) -> list[str]:
+    """Return the axes that look like a line of time or of numbers."""
+    found = []
+    for name in names:
+        labels = model.axes_[model.posterior_.axis_number(name)].labels
+        places = places_of(labels)
+        if places is None or len(places) < 2:
+            continue
+        if places.dtype.kind == "M" or len(places) <= MOST_NUMBERS:
+            found.append(name)
+    return found
+
+
+def _broken(words: str) -> str:
+    return words.replace(" (", "\n(")

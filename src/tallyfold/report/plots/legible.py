@@ -1,0 +1,139 @@
+"""Labels as text that can be drawn: not too long, not taken for maths, in a font that has it."""
+
+from __future__ import annotations
+
+import logging
+import textwrap
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+_log = logging.getLogger("tallyfold")
+
+LONGEST = 40
+BOX = "\N{WHITE SQUARE}"
+
+FURTHER_FONTS = (
+    "DejaVu Sans",
+    "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "Source Han Sans",
+    "Hiragino Sans",
+    "PingFang SC",
+    "Yu Gothic",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "WenQuanYi Zen Hei",
+    "Arial Unicode MS",
+    "Noto Sans",
+    "Noto Sans Devanagari",
+    "Noto Sans Thai",
+    "Nirmala UI",
+    "Segoe UI Emoji",
+    "Noto Emoji",
+    "Symbola",
+)
+"""The font that comes with matplotlib, and some that are often there and have what others lack."""
+
+
+def legible(labels: Iterable[Any], longest: int = LONGEST) -> tuple[list[str], dict[str, Any]]:
+    r"""Return labels as text, and the properties to draw them with.
+
+    Control characters are spelt out, long labels lose their middle, and ``$`` is a dollar.
+    Characters that the font lacks are drawn in another one that is installed and has them; where
+    none has, a box stands in their place, as matplotlib would draw it, and a log message says so.
+
+    Examples
+    --------
+    >>> legible(["two\nlines", "a label that is long, longer and then a good deal longer"], 30)[0]
+    ['two\\nlines', 'a label that is lo…deal longer']
+    """
+    texts = [_cut(_visible(label), longest) for label in labels]
+    how: dict[str, Any] = {"parse_math": False, "usetex": False}
+    needed = frozenset(character for character in "".join(texts) if ord(character) > 126)
+    families, missing = _fonts_for(needed, _family()) if needed else ((), frozenset())
+    if missing:
+        _tell_missing(missing)
+        table = dict.fromkeys(map(ord, missing), BOX)
+        texts = [text.translate(table) for text in texts]
+    if families:
+        how["fontfamily"] = [*_family(), *families]
+    return texts, how
+
+
+def wrapped(title: str, beside: Iterable[Any]) -> str:
+    """Break a title into lines that fit above bars with long labels beside them."""
+    widest = max((min(len(in_words(label)), LONGEST) for label in beside), default=0)
+    return textwrap.fill(title, max(30, 72 - widest))
+
+
+def in_words(label: Any) -> str:
+    """Write a label: a day without its midnight, a number without its zeros."""
+    if hasattr(label, "isoformat"):
+        return str(label.isoformat()).removesuffix("T00:00:00")
+    return f"{label:g}" if isinstance(label, float) else str(label)
+
+
+def _visible(label: Any) -> str:
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in in_words(label)
+    )
+
+
+def _cut(text: str, longest: int) -> str:
+    """Cut the middle out: the ends are what tells paths and names apart."""
+    if len(text) <= longest:
+        return text
+    tail = (longest - 1) * 2 // 5
+    return f"{text[: longest - 1 - tail]}…{text[-tail:]}"
+
+
+def _family() -> tuple[str, ...]:
+    import matplotlib
+
+    return tuple(matplotlib.rcParams["font.family"])
+
+
+@cache
+def _fonts_for(
+    needed: frozenset[str], family: tuple[str, ...]
+) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the further fonts that have the needed characters, and those that none has."""
+    missing = needed.difference(*(_has(font, needed) for font in family))
+    chosen = []
+    for font in FURTHER_FONTS:
+        found = _has(font, missing)
+        if found:
+            chosen.append(font)
+            missing = missing - found
+    if missing:
+        chosen.append(FURTHER_FONTS[0])  # it has the box
+    return tuple(chosen), missing
+
+
+def _has(font: str, characters: frozenset[str]) -> frozenset[str]:
+    """Return the characters that a font has; none if it is not installed."""
+    from matplotlib import font_manager
+
+    if not characters:
+        return frozenset()
+    properties = font_manager.FontProperties(family=[font])
+    try:
+        path = font_manager.findfont(properties, fallback_to_default=False)
+    except ValueError:
+        return frozenset()
+    index = font_manager.get_font(path).get_char_index
+    return frozenset(character for character in characters if index(ord(character)))
+
+
+@cache
+def _tell_missing(missing: frozenset[str]) -> None:
+    shown = " ".join(f"U+{ord(character):04X}" for character in sorted(missing)[:5])
+    more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+    _log.warning(
+        "no installed font has %s%s: boxes stand in their place. Install one that has, such as "
+        "Noto Sans CJK, or name it in matplotlib.rcParams['font.family'].",
+        shown,
+        more,
+    )

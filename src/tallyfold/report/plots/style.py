@@ -1,0 +1,178 @@
+"""How figures look: colours all readers can tell apart, one light style, axes to draw on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.errors import ParameterError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+Panels = npt.NDArray[np.object_]
+"""Axes of a figure with several panels, in reading order."""
+
+COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+    "#7F7F7F",
+)
+"""Okabe and Ito's colours; their yellow cannot be read on white, so a grey stands for it."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1)), (0, (1, 1)), (0, (4, 1, 1, 1)), "-")
+
+INK, PALE_INK = "#222222", "#6B6B6B"
+SIZE = (6.4, 4.0)
+
+LIGHT: Any = {
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": "auto",
+    "axes.edgecolor": PALE_INK,
+    "axes.linewidth": 0.8,
+    "axes.grid": False,
+    "xtick.color": PALE_INK,
+    "ytick.color": PALE_INK,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.labelsize": 10,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "legend.fontsize": 9,
+    "legend.frameon": False,
+    "legend.edgecolor": "inherit",
+}
+
+
+class Look(NamedTuple):
+    """What tells one series from another, in colour and without."""
+
+    colour: str
+    marker: str
+    line: Any
+
+
+def look(number: int) -> Look:
+    """Return the look of a series by its number."""
+    number %= len(COLOURS)
+    return Look(COLOURS[number], MARKERS[number], LINES[number])
+
+
+def refuse_many(number: int, what: str) -> None:
+    """Refuse more series than there are looks."""
+    if number > len(COLOURS):
+        raise ParameterError(
+            f"a figure can tell apart at most {len(COLOURS)} {what}; got {number}. Choose some."
+        )
+
+
+@contextmanager
+def drawing(ax: Axes | None, size: tuple[float, float] = SIZE) -> Iterator[Axes]:
+    """Give the axes to draw on: those given, or those of a new figure in the light style."""
+    with drawing_panels(ax, 1, 1, size) as (panel,):
+        yield panel
+
+
+@contextmanager
+def drawing_panels(
+    ax: Any, number: int, columns: int, size: tuple[float, float], **sharing: Any
+) -> Iterator[Panels]:
+    """Give a number of axes to draw on, in reading order; new ones in so many columns."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    if ax is not None:
+        panels = checked_panels(ax, number)
+        with matplotlib.rc_context():
+            yield panels
+        return
+    with matplotlib.rc_context(LIGHT):
+        figure = Figure(figsize=size, layout="constrained")
+        panels = figure.subplots(-(-number // columns), columns, squeeze=False, **sharing).ravel()
+        for beyond in panels[number:]:
+            beyond.remove()
+        for panel in panels[:number]:
+            # ticks are made when the figure is drawn, out of this style
+            panel.tick_params(which="both", color=PALE_INK, labelcolor=INK, labelsize=9)
+        yield panels[:number]
+
+
+def checked_panels(ax: Any, number: int) -> Panels:
+    """Refuse anything but the wanted number of axes."""
+    from matplotlib.axes import Axes
+
+    given: Panels = np.asarray([ax] if isinstance(ax, Axes) else ax, dtype=object).ravel()
+    if not all(isinstance(panel, Axes) for panel in given):
+        raise ParameterError(f"`ax` must be matplotlib axes or None; got {ax!r}.")
+    if len(given) != number:
+        raise ParameterError(
+            f"this figure has {number} panel{'s' * (number > 1)}, so `ax` must be as many axes; "
+            f"got {len(given)}. Use figure.subplots({number}), or ax=None for a figure of its own."
+        )
+    return given
+
+
+def finish(ax: Axes, title: str, x: str, y: str, how: dict[str, Any], grid: str = "x") -> None:
+    """Write the title and the names of the axes, and leave out the lines that say nothing."""
+    ax.set_title(title, loc="left", **how)
+    ax.set_xlabel(x, **how)
+    ax.set_ylabel(y, **how)
+    ax.spines[["top", "right"]].set_visible(False)
+    if grid:
+        ax.grid(axis=grid, color="#B0B0B0", alpha=0.5, linewidth=0.6)  # type: ignore[arg-type]
+        ax.set_axisbelow(True)
+
+
+def in_percent(axis: Axis, most: int = 7) -> None:
+    """Write shares in per cent, at few places, so that they do not run into each other."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(most))
+    axis.set_major_formatter(lambda share, _: f"{100 * share:.4g} %")
+
+
+def add_legend(
+    ax: Axes, handles: Sequence[Any], names: Sequence[str], how: dict[str, Any], **where: Any
+) -> None:
+    """Add a legend whose texts are shown as they are, those that begin with a `_` too."""
+    legend = ax.legend(handles, [str(n) for n in range(len(names))], **where)
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set(text=name, **how)
+
+
+def add_legend_below(
+    ax: Axes, handles: Sequence[Any], names: Sequence[str], how: dict[str, Any]
+) -> None:
+    """Add a legend under whatever stands below the axes."""
+    from matplotlib.transforms import offset_copy
+
+    figure: Any = ax.get_figure(root=True)
+    figure.draw_without_rendering()  # so that it is known how far down the labels reach
+    below = ax.xaxis.get_tightbbox()
+    inches = 0.1 + (ax.get_window_extent().y0 - below.y0 if below else 0) / figure.dpi
+    where = {
+        "loc": "upper left",
+        "bbox_to_anchor": (0, 0),
+        "bbox_transform": offset_copy(ax.transAxes, figure, y=-inches),
+        "borderaxespad": 0.0,
+        "ncols": max(1, min(4, 80 // (8 + max(map(len, names))))),
+    }
+    add_legend(ax, handles, names, how, **where)

@@ -1,0 +1,234 @@
+"""The paper's experiments on small tensors: whole tables, published figures beside ours."""
+
+import pandas as pd
+import pytest
+
+import tallyfold as tf
+from tallyfold.errors import DataError, ParameterError
+from tallyfold.evaluation.paper import (
+    complexity,
+    experiments,
+    line_up,
+    qualitative,
+    reconstruction,
+    subsampling,
+    synthetic_rank,
+    synthetic_recovery,
+    word_coherence,
+)
+from tallyfold.evaluation.paper.setting import Setting, built_in_tensors, tensors_in
+from tallyfold.report.reproduction import write_reproduction
+
+
+def words() -> tf.CountTensor:
+    return tf.simulate(
+        (25, 40, 5), 2, density=0.12, axes=("author", "word", "year"), random_state=1
+    ).tensor
+
+
+def ratings() -> tf.CountTensor:
+    return tf.simulate((30, 25), 2, density=0.5, axes=("user", "movie"), random_state=2).tensor
+
+
+def quick_models(dataset, *, subsampled=False, zeros="missing"):
+    """Stand in for the models of a regime: the same names, few iterations."""
+    few = {"n_components": 2, "max_iter": 3}
+    return {
+        line_up.PAPER_FORM: tf.VAEBPTF.paper(**few),
+        "BPTF": tf.BPTF(zeros=zeros, **few),
+        "NTF-LS": tf.NTFLS(zeros=zeros, **few),
+    }
+
+
+def quick_same(dataset, *, subsampled=False):
+    few = {"n_components": 2, "max_iter": 3}
+    return {
+        line_up.FLAGSHIP: tf.VAEBPTF(interactions=(), **few),
+        **quick_models(dataset),
+        "main effects": tf.MainEffects(max_iter=3),
+        "constant": tf.Constant(likelihood="poisson"),
+    }
+
+
+@pytest.fixture
+def setting(tmp_path, monkeypatch):
+    def observed(dataset, *, subsampled=False):
+        return quick_models(dataset, zeros="observed")
+
+    for module in (reconstruction, subsampling, word_coherence):
+        monkeypatch.setattr(module, "as_the_paper_ran_them", observed)
+        monkeypatch.setattr(module, "under_the_same_zeros", quick_same)
+    tensors = {"nips": words, "movie_rating": ratings}
+    return Setting(tensors, tmp_path / "fits", seeds=(0, 1), quick=True)
+
+
+def test_the_line_up_has_the_papers_treatment_of_zeros():
+    paper = line_up.as_the_paper_ran_them("nips")
+    same = line_up.under_the_same_zeros("nips")
+    assert list(paper) == [line_up.PAPER_FORM, *line_up.BASELINES]
+    assert [m.get_params()["zeros"] for m in paper.values()] == ["missing"] + ["observed"] * 5
+    assert {m.get_params()["zeros"] for m in same.values()} == {"missing"}
+    assert set(same) >= {*paper, line_up.FLAGSHIP, *line_up.CONSTANTS}
+
+
+def test_the_papers_form_has_the_papers_hyper_parameters():
+    assert line_up.paper_form("hotel_review").theta == 10.0
+    assert line_up.paper_form("nips", subsampled=True).n_components == 5
+    assert line_up.paper_form("my own tensor").theta == tf.VAEBPTF.paper().theta
+
+
+def test_mae_and_loglik_are_two_views_of_the_same_fits(setting, tmp_path):
+    said = []
+    mae = experiments.EXPERIMENTS["mae"].run(setting)
+    again = Setting(setting.tensors, setting.folder, (0, 1), True, said.append)
+    loglik = experiments.EXPERIMENTS["loglik"].run(again)
+    assert said == []  # nothing was fitted again
+    table = mae.tables["Mean absolute error"].set_index(["dataset", "model"])
+    assert table["published"]["nips", line_up.PAPER_FORM] == 0.532
+    assert table["published"]["movie_rating", "BPTF"] == 1.447
+    assert pd.isna(table["published"]["nips", "constant"])
+    assert table["as the paper ran it"]["nips", "BPTF"] > table["zeros missing"]["nips", "BPTF"]
+    assert table["zeros missing, se"].notna().all()
+    likelihood = loglik.tables["Log-likelihood per held-out cell"].set_index(["dataset", "model"])
+    assert likelihood["published"]["nips", line_up.PAPER_FORM] == pytest.approx(-0.865, abs=5e-4)
+    tests = mae.tables["VAE-BPTF against each model, over data sets"]
+    assert set(tests["regime"]) == {"as the paper ran it", "zeros missing"}
+    assert tests["data sets"].max() == 2
+
+
+@pytest.mark.parametrize("name", ["mae", "loglik", "ablation", "subsample", "coherence"])
+def test_pages_tables_and_figures_are_written(setting, tmp_path, name, monkeypatch):
+    from tallyfold.evaluation.paper import ablation
+
+    few = {"n_components": 2, "max_iter": 3}
+    monkeypatch.setattr(ablation, "paper_form", lambda d, **c: tf.VAEBPTF.paper(**(few | c)))
+    monkeypatch.setattr(subsampling, "SHARES", (0.4, 0.8))
+    result = experiments.EXPERIMENTS[name].run(setting)
+    files = write_reproduction(name, result, tmp_path / "out", f"tallyfold reproduce {name}")
+    page = files[0].read_text()
+    assert f"`tallyfold reproduce {name}`" in page
+    assert "published" in page
+    assert all(note in page for note in result.notes)
+    assert {file.suffix for file in files} == {".md", ".csv", ".png"}
+    assert all(file.stat().st_size > 0 for file in files)
+    for file, frame in zip(files[1:], result.tables.values(), strict=False):
+        pd.testing.assert_frame_equal(
+            pd.read_csv(file)[list(frame.columns)[:2]], frame.iloc[:, :2], check_dtype=False
+        )
+
+
+def test_coherence_needs_words(setting):
+    only = Setting({"movie_rating": ratings}, setting.folder, (0,), True)
+    with pytest.raises(DataError, match="'word'"):
+        experiments.EXPERIMENTS["coherence"].run(only)
+
+
+def test_coherence_leaves_out_what_has_no_words(setting):
+    result = experiments.EXPERIMENTS["coherence"].run(setting)
+    assert set(result.tables["NPMI"]["dataset"]) == {"nips"}
+    assert any("movie_rating" in note for note in result.notes)
+
+
+def test_subsampling_has_every_share_that_is_large_enough(setting, monkeypatch):
+    monkeypatch.setattr(subsampling, "SHARES", (0.01, 0.5))
+    result = experiments.EXPERIMENTS["subsample"].run(setting)
+    assert set(result.tables["All models with zeros missing"]["share"]) == {"50%"}
+
+
+def test_rank_marks_the_lowest(setting, monkeypatch, tmp_path):
+    monkeypatch.setattr(synthetic_rank, "QUICK_RANKS", (1, 3))
+    monkeypatch.setattr(
+        synthetic_rank,
+        "forms",
+        lambda rank: {"BPTF": tf.BPTF(n_components=rank, max_iter=5)},
+    )
+    result = synthetic_rank.synthetic_rank(Setting({}, tmp_path / "f", (0, 1), True))
+    (table,) = result.tables.values()
+    assert len(table) == 2 * 2  # two readings of the recipe, two ranks
+    for _, part in table.groupby("dataset"):
+        lowest = part.loc[part["held-out cells"].idxmin()]
+        assert lowest["lowest"] == "<"
+        assert (part["lowest"] == "<").sum() == 1
+    assert write_reproduction("synthetic-rank", result, tmp_path / "out", "x")
+
+
+def test_recovery_finds_the_truth_itself(tmp_path, monkeypatch):
+    """A model that knows the truth has correlation 1, whatever the order of its components."""
+    truth = tf.simulate.paper((20, 20, 20), 3, density=None, random_state=0)
+    model = tf.BPTF(n_components=3, max_iter=1).fit(truth.tensor)
+    order = [2, 0, 1]
+    shapes = [shape[:, order] for shape in truth.shapes]
+    rates = [shape / factor[:, order] for shape, factor in zip(shapes, truth.factors, strict=True)]
+    import numpy as np
+
+    for parts in (shapes, rates):
+        parts[:] = [np.vstack([part, part[:1]]) for part in parts]
+    factors = model.fitted_.factors
+    factors.shapes, factors.rates = tuple(shapes), tuple(rates)
+    found = synthetic_recovery.matched_components(model, truth)
+    assert np.array_equal(np.array(order)[found], [0, 1, 2])
+    said = synthetic_recovery.Predictions(model, truth.tensor, truth.tensor)
+    for kind in ("Pearson", "Spearman"):
+        assert synthetic_recovery.factor_correlation(said, truth, kind) == pytest.approx(1)
+        value = synthetic_recovery.parameter_correlation(said, truth, kind, "shape")
+        assert value == pytest.approx(1)
+
+
+def test_recovery_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(synthetic_recovery, "QUICK_SHARES", (0.5, 1.0))
+    monkeypatch.setattr(
+        synthetic_recovery,
+        "forms",
+        lambda rank: {"BPTF": tf.BPTF(n_components=rank, max_iter=5)},
+    )
+    setting = Setting({}, tmp_path / "f", (0,), True)
+    result = synthetic_recovery.synthetic_recovery(setting)
+    (table,) = result.tables.values()
+    assert len(table) == 2 * 6
+    assert table["mean"].between(-1, 1).all()
+    assert write_reproduction("synthetic-recovery", result, tmp_path / "out", "x")
+
+
+def test_complexity_counts_against_bptf(tmp_path, monkeypatch):
+    monkeypatch.setattr(complexity, "SHARES", (0.5, 1.0))
+    monkeypatch.setattr(complexity, "COMPONENTS", (2, 10))
+    monkeypatch.setattr(complexity, "UNITS", (20,))
+    monkeypatch.setattr(complexity, "_light", lambda setting: pd.DataFrame({"model": ["none"]}))
+    setting = Setting({"ratings": ratings}, tmp_path / "f", (0,), True)
+    result = complexity.complexity(setting)
+    table = result.tables["Seconds of an iteration"]
+    assert len(table) == 3 * 4
+    assert (table.loc[table["model"] == "BPTF", "times BPTF"] == 1).all()
+    assert (table["seconds"] > 0).all()
+    assert write_reproduction("complexity", result, tmp_path / "out", "x")
+
+
+def test_qualitative_shows_two_that_differ(tmp_path, monkeypatch):
+    setting = Setting({"texts": words}, tmp_path / "f", (0,), True)
+    result = qualitative.qualitative(setting)
+    profiles, tops, points = result.tables.values()
+    assert profiles["author"].nunique() == 2
+    assert tops.groupby("author").size().tolist() == [10, 10]
+    assert {"label", "x", "y", "component"} <= set(points.columns)
+    assert write_reproduction("qualitative", result, tmp_path / "out", "x")
+
+
+def test_folders_of_tensors(tmp_path):
+    tf.write_counts(ratings(), tmp_path / "mine.parquet")
+    found = tensors_in(tmp_path)
+    assert found["mine"]().to_frame().equals(ratings().to_frame())
+    (tmp_path / "bad").mkdir()
+    with pytest.raises(DataError, match="no .parquet"):
+        tensors_in(tmp_path / "bad")
+    pd.DataFrame({"a": ["x"]}).to_parquet(tmp_path / "bad" / "odd.parquet")
+    with pytest.raises(DataError, match="'count'"):
+        tensors_in(tmp_path / "bad")["odd"]()
+    with pytest.raises(ParameterError, match="folder"):
+        tensors_in(tmp_path / "nowhere")
+
+
+def test_tensors_that_need_no_data():
+    assert set(built_in_tensors()) == {"demo", "simulated"}
+    quick = Setting(built_in_tensors(), tmp := __import__("pathlib").Path("unused"), (0,), True)
+    assert quick.tensor("simulated").nnz == 20_000
+    assert not tmp.exists()

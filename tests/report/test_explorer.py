@@ -1,0 +1,427 @@
+"""The page's content, worked out in Python: its numbers, its safety, its size."""
+
+import base64
+import hashlib
+import json
+import re
+import subprocess
+from dataclasses import replace
+from importlib.resources import files
+
+import numpy as np
+import pytest
+import typer
+from tests.inference.pair_effects import simulate_pairs
+from tests.models.quick import quick
+from tests.report.explorer_model import NASTY, SCRIPT, YEARS, labelled_parts
+from typer.testing import CliRunner
+
+import tallyfold as tf
+from tallyfold import MODELS
+from tallyfold.cli.report import report
+from tallyfold.errors import DataError, LabelError, NotFittedError, ParameterError, StorageError
+from tallyfold.evaluation.metrics import METRICS
+from tallyfold.models.fitted import Fitted
+from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.report.explorer import write_report
+from tallyfold.report.explorer.component_map import map_places
+from tallyfold.report.explorer.entities import limits
+from tallyfold.report.explorer.held_out import SCORES
+from tallyfold.report.explorer.ordering import order_of
+from tallyfold.report.explorer.packing import packed
+from tallyfold.report.explorer.page import SCRIPTS, page_text
+from tallyfold.report.explorer.payload import payload_of
+
+PACKAGE = files("tallyfold.report.explorer")
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return labelled_parts()
+
+
+@pytest.fixture(scope="module")
+def model(parts):
+    return tf.BPTF(n_components=3, max_iter=30).fit(parts.train)
+
+
+@pytest.fixture(scope="module")
+def payload(model):
+    return payload_of(model)
+
+
+@pytest.fixture(scope="module")
+def text(payload):
+    return page_text(payload)
+
+
+def unpacked(part, n_components):
+    """Read numbers back as the page does."""
+    codes = np.frombuffer(base64.b64decode(part["codes"]), "<u2").astype(float)
+    values = np.exp(part["from"] + (codes - 1) * (part["to"] - part["from"]) / 65534)
+    return np.where(codes == 0, 0.0, values).reshape(-1, n_components)
+
+
+def embedded_data(text):
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    return json.loads(found[1])
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+def test_weights_and_intervals_are_those_of_components(model, payload):
+    for entry in payload["axes"]:
+        parts = {name: unpacked(entry[name], 3) for name in ("mean", "low", "high")}
+        table = model.components(entry["name"], top=entry["size"])
+        for row in table.itertuples():
+            at = entry["labels"].index(str(row.label)), row.component
+            shown = [parts[name][at] for name in ("mean", "low", "high")]
+            assert shown == pytest.approx([row.weight, row.low, row.high], rel=1e-3, abs=2e-12)
+            assert payload["components"][row.component]["share"] == pytest.approx(row.share, 1e-3)
+
+
+def test_packing_keeps_three_digits_and_zero():
+    values = np.concatenate([[0.0], np.geomspace(1e-11, 3.0, 5000)])
+    back = unpacked(packed(values), 1)[:, 0]
+    assert back[0] == 0
+    np.testing.assert_allclose(back[1:], values[1:], rtol=5e-4)
+    assert unpacked(packed([0.0, 0.0]), 1).tolist() == [[0.0], [0.0]]
+    assert unpacked(packed([0.25, 0.25]), 1)[:, 0] == pytest.approx([0.25, 0.25])
+
+
+def test_ordered_axis_is_in_order_and_others_by_frequency(model, payload):
+    user, _, year = payload["axes"]
+    assert year["labels"] == YEARS
+    assert year["places"] == [float(label) for label in YEARS]
+    assert year["order"] == {"kind": "number", "line": True}
+    assert user["order"] is None
+    overall = unpacked(user["mean"], 3) @ [each["share"] for each in payload["components"]]
+    assert (np.diff(overall) <= 1e-4 * overall[:-1]).all()
+
+
+def test_map_keeps_distances_where_two_dimensions_are_enough():
+    weights = [np.random.default_rng(0).dirichlet(np.ones(size), 3).T for size in (7, 5)]
+    places, shown = map_places(weights)
+    overlap = np.mean([np.sqrt(w).T @ np.sqrt(w) for w in weights], axis=0)
+    distance = np.linalg.norm(places[:, None] - places, axis=-1)
+    np.testing.assert_allclose(distance**2, 2 - 2 * overlap, atol=1e-12)
+    assert shown == pytest.approx(1)
+
+
+@pytest.mark.parametrize("n_components", [1, 2])
+def test_map_of_few_components(n_components):
+    places, shown = map_places([np.random.default_rng(0).dirichlet(np.ones(5), n_components).T])
+    assert places.shape == (n_components, 2)
+    assert np.isfinite(places).all()
+    assert shown == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "places"),
+    [
+        (["3", "-1.5", "1e2"], "number", [3, -1.5, 100]),
+        (["2024-01", "2024-02"], "time", [738886, 738917]),
+        (["2024-01-01", "2024-01-02T12"], "time", [738886, 738887.5]),
+        (["2024-Q1", "2024-Q2"], "time", [738886, 738977]),
+        (["2024-W01", "2024-W02"], "time", [738886, 738893]),
+        (["2024-01", "2024-13"], None, None),
+        (["1", "nan"], None, None),
+        (["1", "1_000"], None, None),
+        (["may", "june"], None, None),
+        (["2024"], None, None),
+        ([], None, None),
+    ],
+)
+def test_order_of_labels(labels, kind, places):
+    order = order_of(labels)
+    assert (order and order.kind) == kind
+    assert (order and order.places) == places
+
+
+def test_many_numbers_are_rather_names():
+    assert order_of([str(n) for n in range(200)]).line
+    assert not order_of([str(n) for n in range(201)]).line
+
+
+def test_scores_are_those_of_the_metrics(model, parts):
+    named = []
+    entry = payload_of(model, test=parts.test, train=parts.train, announce=named.append)["held_out"]
+    assert named == ["Main effects", "Constant"]
+    assert [row["model"] for row in entry["rows"]] == ["BPTF", *named, "One for every cell"]
+    expected = [METRICS[name].compute(model, parts.test) for name in SCORES]
+    assert entry["rows"][0]["scores"] == pytest.approx(expected, rel=1e-3)
+    constant = tf.Constant().fit(parts.train)
+    assert entry["rows"][2]["scores"][3] == pytest.approx(constant.score(parts.test), rel=1e-3)
+    error = np.abs(parts.test.counts - 1).mean()
+    assert entry["rows"][3]["scores"][:2] == pytest.approx([error, error], rel=1e-3)
+    coverage = dict(map(tuple, entry["calibration"]["coverage"]))
+    expected = METRICS["coverage-80"].compute(model, parts.test)
+    assert coverage[0.8] == pytest.approx(expected, rel=1e-3)
+    means = np.array(entry["calibration"]["means"])
+    assert (np.diff(means[:, 0]) >= 0).all()
+    assert means[:, 1].mean() == pytest.approx(parts.test.counts.mean(), rel=0.02)
+
+
+def test_without_train_there_are_no_constants(model, parts):
+    entry = payload_of(model, test=parts.test)["held_out"]
+    assert [row["model"] for row in entry["rows"]] == ["BPTF", "One for every cell"]
+    assert entry["simple"] is False
+
+
+def test_calibration_of_a_large_test_tensor_is_thinned(model, parts, monkeypatch):
+    monkeypatch.setattr("tallyfold.report.explorer.held_out.MOST_CELLS", 20)
+    entry = payload_of(model, test=parts.test)["held_out"]
+    assert entry["cells"] == parts.test.nnz
+    assert entry["calibration"]["cells"] == 20
+
+
+def test_training_counts_stand_beside_labels(model, parts):
+    payload = payload_of(model, train=parts.train)
+    item = payload["axes"][1]
+    at = item["labels"].index("item 4")
+    assert item["counted"][at] == parts.train.sel(item=["item 4"]).total
+    assert payload["data"]["train"]["cells"] == parts.train.nnz
+    assert payload["data"]["train"]["total"] == parts.train.total
+
+
+def test_interactions_are_those_that_are_surely_above_one():
+    tensor = simulate_pairs((40, 20, 10)).tensor
+    asked = [["item", "day"]]
+    model = tf.VAEBPTF(n_components=2, hidden_units=8, max_iter=12, interactions=asked).fit(tensor)
+    (entry,) = payload_of(model)["interactions"]
+    effects = model.interaction_effects("item", "day", top=12)
+    effects = effects[effects["low"] > 1]
+    assert len(effects)
+    assert entry["axes"] == ["item", "day"]
+    labels = effects[["item", "day"]].astype(str).to_numpy().tolist()
+    assert [row[:2] for row in entry["rows"]] == labels
+    np.testing.assert_allclose(
+        [row[2:] for row in entry["rows"]], effects[["multiplier", "low", "high"]], rtol=1e-3
+    )
+
+
+# -- every model -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_has_a_page(name, parts, tmp_path):
+    fitted = quick(name).fit(parts.train)
+    data = embedded_data(
+        write_report(fitted, tmp_path / "x.html", test=parts.test).read_text(encoding="utf-8")
+    )
+    explorable = name not in ("constant", "mlp-tf")
+    assert bool(data["components"]) is explorable
+    assert len(data["axes"]) == 3 * explorable
+    assert data["fit"]["model"] == type(fitted).__name__
+    assert len(data["fit"]["history"]) == len(fitted.history_)
+    assert data["fit"]["seconds"] == pytest.approx(fitted.history_["seconds"].iloc[-1], rel=0.01)
+    shown = {each["name"]: each["value"] for each in data["fit"]["parameters"]}
+    assert shown.keys() == fitted.get_params().keys()
+    if name in ("ptf-kl", "ntf-ls"):
+        assert all(axis["low"] is None and axis["high"] is None for axis in data["axes"])
+
+
+# -- safety ----------------------------------------------------------------------------------------
+
+
+def test_no_label_can_leave_its_place(text, payload):
+    assert SCRIPT in payload["axes"][0]["labels"]
+    assert SCRIPT not in text
+    assert text.count("</script>") == 2  # the data's and the script's own
+    assert set(NASTY) <= {*embedded_data(text)["axes"][0]["labels"]}
+
+
+def test_a_title_is_text(payload):
+    text = page_text(payload | {"title": "<img src=x> & $style"})
+    assert "<img" not in text
+    assert "<h1>&lt;img src=x&gt; &amp; $style</h1>" in text
+
+
+def test_nothing_is_loaded_from_outside(text):
+    outside = set(re.findall(r"(?:https?:)?//[\w.]+\.\w+[^\s\"']*", text))
+    assert outside == {"http://www.w3.org/2000/svg"}
+    assert re.findall(r"<[^>]*\ssrc=", text.partition('<script type="application/json"')[0]) == []
+    assert re.findall(r'href="([^"]*)"', text) == ["data:,"]
+    assert not re.search(r"\b(fetch|XMLHttpRequest|import)\s*\(|@import|innerHTML", text)
+
+
+def test_the_policy_allows_only_the_pages_own_script_and_style(text):
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    assert policy.startswith("default-src 'none';")
+    for tag in ("script", "style"):
+        content = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)[1]
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert "unsafe" not in policy
+
+
+def test_the_page_is_the_same_every_time(model, tmp_path):
+    pages = [write_report(model, tmp_path / f"{n}.html").read_bytes() for n in range(2)]
+    assert pages[0] == pages[1]
+
+
+# -- size ------------------------------------------------------------------------------------------
+
+
+def made_up_model(shape, n_components):
+    """Return a model as large as wanted, without fitting one."""
+    rng = np.random.default_rng(0)
+    axes = tuple(
+        tf.Axis(f"axis {number}", [f"label {number} {n}" for n in range(size)])
+        for number, size in enumerate(shape)
+    )
+    shapes = [rng.gamma(0.3, 5.0, (size + 1, n_components)) + 0.05 for size in shape]
+    factors = GammaFactors(
+        [axis.name for axis in axes],
+        [axis.labels for axis in axes],
+        shapes,
+        [np.full_like(shape, 10.0) for shape in shapes],
+    )
+    model = tf.BPTF(n_components=n_components)
+    model._fitted = replace(Fitted(axes, factors, None, None), parameters=model.get_params())
+    return model
+
+
+def test_a_model_of_ten_thousand_labels_fits_in_three_megabytes(tmp_path):
+    model = made_up_model((6417, 4377, 14), 10)
+    file = write_report(model, tmp_path / "large.html")
+    assert file.stat().st_size < 3_000_000
+    data = embedded_data(file.read_text(encoding="utf-8"))
+    assert [len(axis["labels"]) for axis in data["axes"]] == [6417, 4377, 14]
+
+
+def test_a_larger_model_keeps_its_strongest_labels(tmp_path, monkeypatch):
+    monkeypatch.setattr("tallyfold.report.explorer.entities.MOST_LABELS", 1000)
+    model = made_up_model((3000, 40, 9), 4)
+    file = write_report(model, tmp_path / "larger.html")
+    axis, short, _ = embedded_data(file.read_text(encoding="utf-8"))["axes"]
+    assert axis["size"] == 3000
+    assert len(axis["labels"]) == 1000 - 40 - 9
+    assert len(short["labels"]) == 40
+    strongest = model.components("axis 0", top=100)["label"]
+    assert {*strongest} <= {*axis["labels"]}
+
+
+def test_room_is_shared_out():
+    assert limits([10, 20, 30], 5) == [10, 20, 30]
+    given = limits([1_000_000, 7, 1_000_000], 50)
+    assert given[1] == 7
+    assert given[0] == pytest.approx(given[2], abs=1)
+    assert 3 * 50 * sum(given) <= 900_000
+    assert limits([9, 9], 1_000_000) == [1, 1]
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def test_every_part_of_the_page_is_shipped():
+    shipped = {each.name for each in PACKAGE.joinpath("script").iterdir()}
+    assert shipped == {f"{name}.js" for name in SCRIPTS}
+    for name in ("page.html", "page.css"):
+        assert PACKAGE.joinpath(name).read_text(encoding="utf-8")
+
+
+def test_the_script_parses(text, tmp_path):
+    script = tmp_path / "page.js"
+    script.write_text(re.search(r"<script>(.*?)</script>", text, re.DOTALL)[1], encoding="utf-8")
+    try:
+        done = subprocess.run(["node", "--check", script], capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip("node is not installed; the browser's tests run the script too")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_failure_leaves_the_old_page(model, tmp_path, monkeypatch):
+    file = tmp_path / "page.html"
+    file.write_text("old", encoding="utf-8")
+
+    def fail(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tallyfold.data.formats.writing.os.replace", fail)
+    with pytest.raises(StorageError, match="No space left"):
+        write_report(model, file)
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    assert file.read_text(encoding="utf-8") == "old"
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [("data.parquet", "ends in .html"), ("none/x.html", "no folder"), (".", "ends in .html")],
+)
+def test_bad_paths(path, message, model, tmp_path):
+    with pytest.raises(ParameterError, match=message):
+        write_report(model, tmp_path / path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_arguments(model, parts, tmp_path):
+    file = tmp_path / "x.html"
+    with pytest.raises(NotFittedError):
+        write_report(tf.BPTF(), file)
+    with pytest.raises(ParameterError, match=r"`model` must be a fitted model; got str"):
+        write_report("model", file)
+    with pytest.raises(ParameterError, match=r"`test` must be a CountTensor or None; got list"):
+        write_report(model, file, test=[])
+    strange = [tf.Axis("user", ["a"]), tf.Axis("item", ["item 1"]), tf.Axis("year", ["2003"])]
+    with pytest.raises(LabelError, match=r"1 of 1 cells .* does not know"):
+        write_report(model, file, test=tf.CountTensor(strange, [[0, 0, 0]], [1]))
+    with pytest.raises(LabelError, match="must have the model's axes"):
+        write_report(model, file, test=tf.simulate((4, 3), 1, density=0.9).tensor)
+    empty = tf.CountTensor(parts.test.axes, np.empty((0, 3), int), np.empty(0, int))
+    with pytest.raises(DataError, match="no non-zero cell"):
+        write_report(model, file, test=empty)
+    assert not file.exists()
+
+
+# -- the command line ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run():
+    app = typer.Typer()
+    app.command()(report)
+    return lambda *arguments: CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def test_report_of_a_saved_model(model, parts, run, tmp_path):
+    model.save(tmp_path / "model")
+    for name, tensor in parts._asdict().items():
+        tf.write_counts(tensor, tmp_path / f"{name}.parquet")
+    given = [f"--{name}={tmp_path / name}.parquet" for name in ("test", "train")]
+    out = tmp_path / "page.html"
+    result = run(tmp_path / "model", "--out", out, "--title", "Users & <items>", *given)
+    assert result.exit_code == 0, result.output
+    assert "Fitting Main effects" in result.output
+    assert re.search(r"wrote .*page\.html \(\d+\.\d kB\)", result.output)
+    text = out.read_text(encoding="utf-8")
+    assert "<title>Users &amp; &lt;items&gt;</title>" in text
+    assert embedded_data(text)["held_out"]["cells"] == parts.test.nnz
+
+
+def test_report_reads_a_plain_table(model, parts, run, tmp_path):
+    model.save(tmp_path / "model")
+    file = tmp_path / "test.parquet"
+    parts.test.to_frame("pandas").rename(columns={"count": "n"}).to_parquet(file)
+    reading = ["--axes", "user,item,year", "--value", "n"]
+    result = run(tmp_path / "model", "-o", tmp_path / "x.html", "--test", file, *reading)
+    assert result.exit_code == 0, result.output
+
+
+def test_report_of_no_model(run, tmp_path):
+    result = run(tmp_path / "nowhere", "--out", tmp_path / "x.html")
+    assert isinstance(result.exception, StorageError)  # which the command turns into exit code 2
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_help_has_examples(run):
+    assert "tallyfold report model --out report.html" in run("--help").output
+
+
+def test_open_shows_the_file(model, run, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    model.save(tmp_path / "model")
+    assert run(tmp_path / "model", "-o", tmp_path / "x.html", "--open").exit_code == 0
+    assert opened == [(tmp_path / "x.html").resolve().as_uri()]

@@ -1,0 +1,373 @@
+"""The page in a real browser: what a person does with it, by mouse and by keyboard."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.report.explorer_model import NASTY, SCRIPT, YEARS, labelled_parts, ranking
+
+import tallyfold as tf
+from tallyfold.report.explorer import write_report
+
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is missing: pip install playwright"
+)
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="there is no chromium on the path: see scripts/browser"
+)
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return labelled_parts()
+
+
+@pytest.fixture(scope="module")
+def model(parts):
+    return tf.BPTF(n_components=4, max_iter=30).fit(parts.train)
+
+
+@pytest.fixture(scope="module")
+def address(model, parts, tmp_path_factory):
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    return write_report(model, file, test=parts.test, train=parts.train).as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser.new_context(reduced_motion="reduce")
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open an address; whatever goes wrong in the page fails the test."""
+    pages, faults = [], []
+
+    def opened(url, width=1280, scheme="light"):
+        page = browser.new_page()
+        pages.append(page)
+        page.set_default_timeout(10_000)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        page.on("console", lambda said: faults.append(f"{said.type}: {said.text}"))
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("request", lambda asked: faults.append(asked.url) if outside(asked.url) else None)
+        page.goto(url)
+        return page
+
+    yield opened
+    for page in pages:
+        page.close()
+    assert faults == []
+
+
+@pytest.fixture
+def page(visit, address):
+    return visit(address)
+
+
+def outside(url):
+    return not url.startswith(("file:", "data:"))
+
+
+def by_size(model):
+    return [int(k) for k in (-model.posterior_.shares()).argsort(kind="stable")]
+
+
+def bars(page, axis):
+    """Return the labels of an axis's card, in the order shown."""
+    card = page.locator("#detail section.card", has=page.locator(f"h4:text-is('{axis}')"))
+    return card.locator("tbody th").all_text_contents()
+
+
+def title(page):
+    return page.locator("#detail-title").inner_text()
+
+
+def in_address(page):
+    return dict(part.split("=") for part in page.url.partition("#")[2].split("&"))
+
+
+# -- components ------------------------------------------------------------------------------------
+
+
+def test_it_opens_with_the_largest_component(page, model):
+    assert title(page) == f"Component {by_size(model)[0]}"
+    assert page.locator("#list button").count() == 4
+    assert page.locator("#map .component").count() == 4
+    assert page.locator("#lead").inner_text().startswith("BPTF, 4 components, of user (40)")
+
+
+@pytest.mark.parametrize("where", ["#list button", "#map .component"])
+def test_a_click_chooses_a_component(page, model, where):
+    second = by_size(model)[1]
+    before = bars(page, "item")
+    page.locator(f'{where}[data-component="{second}"]').click()
+    assert title(page) == f"Component {second}"
+    assert bars(page, "item") != before
+    assert bars(page, "item") == ranking(model, "item", second, 0.6)[:12]
+    assert f"Component {second}" in page.locator("#said").inner_text()
+    assert page.locator("#list [aria-pressed=true]").get_attribute("data-component") == str(second)
+
+
+def test_the_list_is_used_by_keyboard(page, model):
+    page.locator("#list button").nth(1).focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert title(page) == f"Component {by_size(model)[2]}"
+
+
+def test_the_map_is_used_by_keyboard(page, model):
+    page.locator("#map .component[tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    assert title(page) == f"Component {by_size(model)[1]}"
+    page.keyboard.press("ArrowLeft")
+    assert title(page) == f"Component {by_size(model)[0]}"
+    page.keyboard.press("ArrowLeft")
+    assert title(page) == f"Component {by_size(model)[3]}"
+    focused = page.evaluate("document.activeElement.dataset.component")
+    assert focused == str(by_size(model)[3])
+
+
+def test_next_and_back(page, model):
+    page.get_by_role("button", name="Next").click()
+    assert title(page) == f"Component {by_size(model)[1]}"
+    page.go_back()
+    page.wait_for_function(
+        f"document.getElementById('detail-title').textContent === 'Component {by_size(model)[0]}'"
+    )
+
+
+def test_shares_and_intervals_are_written_out(page, model):
+    table = model.components("year", top=8)
+    component = by_size(model)[0]
+    page.get_by_role("button", name="Ranked").click()
+    row = page.locator("#detail tr", has=page.locator("bdi:text-is('2003')"))
+    expected = table[(table["component"] == component) & (table["label"] == "2003")].iloc[0]
+    shown = float(row.locator(".number > span").first.inner_text().removesuffix(" %"))
+    assert shown == pytest.approx(100 * expected["weight"], rel=0.06)
+    low, high = re.match(r"([\d.]+)–([\d.]+)", row.locator(".range").text_content()).groups()
+    assert float(low) == pytest.approx(100 * expected["low"], rel=0.06)
+    assert float(high) == pytest.approx(100 * expected["high"], rel=0.06)
+
+
+def test_an_ordered_axis_is_a_line_with_its_numbers(page):
+    card = page.locator("#detail section.card", has=page.locator("h4:text-is('year')"))
+    assert card.locator("path.line").count() == 1
+    assert card.locator("path.band").count() == 1
+    card.locator("summary").click()
+    assert card.locator("tbody th").all_text_contents() == YEARS
+
+
+def test_more_labels_can_be_shown(page):
+    page.locator("#detail .more").first.click()
+    assert len(bars(page, "user")) > 12
+    assert page.evaluate("document.activeElement.className") == "label"
+
+
+# -- relevance -------------------------------------------------------------------------------------
+
+
+def test_the_slider_reorders_the_bars(page, model):
+    component = by_size(model)[0]
+    slider = page.get_by_role("slider")
+    slider.focus()
+    page.keyboard.press("End")
+    strongest = model.components("item", top=12)
+    strongest = strongest[strongest["component"] == component]["label"].tolist()
+    assert bars(page, "item") == strongest == ranking(model, "item", component, 1.0)[:12]
+    page.keyboard.press("Home")
+    apart = bars(page, "item")
+    assert apart == ranking(model, "item", component, 0.0)[:12]
+    assert apart != strongest
+    assert page.locator("#lambda-value").inner_text() == "0.00"
+    page.wait_for_url(re.compile("relevance=0(&|$)"))
+
+
+# -- entities --------------------------------------------------------------------------------------
+
+
+def test_search_finds_an_entity_by_keyboard(page, model):
+    page.get_by_role("combobox").fill("item 7")
+    options = page.get_by_role("option")
+    assert options.first.inner_text().split() == ["item", "7", "item"]
+    page.keyboard.press("ArrowDown")
+    assert options.first.get_attribute("aria-selected") == "true"
+    page.keyboard.press("Enter")
+    assert title(page) == "item 7"
+    assert page.evaluate("document.activeElement.id") == "detail-title"
+    factors = model.posterior_
+    row = factors.labels[1].to_pylist().index("item 7")
+    part = factors.mean("item")[row] / factors.mean("item").sum(axis=0) * factors.shares()
+    expected = [f"Component {k}" for k in (-part).argsort()]
+    assert bars(page, "components") == expected
+    first = page.locator("#detail .number > span").first.inner_text()
+    assert float(first.removesuffix(" %")) == pytest.approx(100 * part.max() / part.sum(), rel=0.06)
+    assert page.locator("#detail .whisker").count() == 4
+    assert len(bars(page, "user")) == 12
+    assert "training data" in page.locator("#detail-lead").inner_text()
+    assert in_address(page)["entity"] == "item+7"
+
+
+def test_search_forgives_accents_and_says_what_it_does_not_find(page):
+    box = page.get_by_role("combobox")
+    box.fill("ETE")
+    assert page.get_by_role("option").count() == 1
+    box.fill("no such label")
+    assert page.get_by_role("option").count() == 0
+    assert "No label" in page.locator("#matches").inner_text()
+    page.keyboard.press("Escape")
+    assert page.locator("#matches").is_hidden()
+
+
+def test_a_label_leads_to_its_profile_and_back(page, model):
+    component = by_size(model)[0]
+    label = bars(page, "item")[0]
+    page.get_by_role("button", name=label, exact=True).click()
+    assert title(page) == label
+    assert "of-entity" in page.locator("#map").get_attribute("class")
+    page.get_by_role("button", name=f"Back to component {component}").click()
+    assert title(page) == f"Component {component}"
+
+
+# -- the address -----------------------------------------------------------------------------------
+
+
+def test_the_address_restores_the_view(page, visit, model):
+    page.locator("#list button").nth(2).click()
+    page.get_by_role("slider").focus()
+    page.keyboard.press("Home")
+    page.wait_for_url(re.compile("relevance=0(&|$)"))
+    again = visit(page.url)
+    assert title(again) == title(page) == f"Component {by_size(model)[2]}"
+    assert again.get_by_role("slider").input_value() == "0"
+    assert bars(again, "user") == bars(page, "user")
+
+
+def test_the_address_restores_an_awkward_entity(page, visit):
+    page.get_by_role("combobox").fill(SCRIPT)
+    page.keyboard.press("Enter")
+    assert title(page) == SCRIPT
+    assert title(visit(page.url)) == SCRIPT
+
+
+@pytest.mark.parametrize(
+    "hash", ["#component=99&relevance=x", "#nonsense", "#axis=user&entity=nobody"]
+)
+def test_a_bad_address_shows_the_first_component(visit, address, model, hash):
+    page = visit(address + hash)
+    assert title(page) == f"Component {by_size(model)[0]}"
+    assert page.locator("#missing").is_visible() == ("nobody" in hash)
+
+
+# -- labels are text -------------------------------------------------------------------------------
+
+
+def test_labels_are_shown_as_text_and_run_nothing(page):
+    page.locator("#detail .more").first.click()
+    for label in NASTY[:2]:
+        page.get_by_role("combobox").fill(label)
+        page.keyboard.press("Enter")
+        assert title(page) == label
+    assert page.evaluate("window.ran") is None
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 2
+
+
+def test_an_empty_label_can_be_seen_and_clicked(page):
+    page.evaluate("location.hash = '#axis=user&entity='")
+    page.wait_for_function("document.getElementById('detail-title').textContent === '“”'")
+
+
+# -- looks -----------------------------------------------------------------------------------------
+
+
+def background(page):
+    return page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+
+
+def test_dark_follows_the_system_and_the_button(visit, address):
+    light, dark = visit(address), visit(address, scheme="dark")
+    assert background(light) != background(dark)
+    assert dark.locator("#theme").get_attribute("aria-pressed") == "true"
+    light.locator("#theme").click()
+    assert background(light) == background(dark)
+
+
+@pytest.mark.parametrize("hash", ["", "#axis=item&entity=item+7"])
+@pytest.mark.parametrize("width", [360, 800, 1280])
+def test_nothing_is_wider_than_the_screen(visit, address, width, hash, tmp_path):
+    page = visit(address + hash, width=width)
+    page.locator("summary").first.click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    folder = Path(os.environ.get("TALLYFOLD_ARTEFACTS", tmp_path))
+    folder.mkdir(parents=True, exist_ok=True)
+    what = "entity" if hash else "component"
+    file = folder / f"explorer-{what}-{width}.png"
+    page.screenshot(path=file, full_page=True)
+    assert file.stat().st_size > 20_000
+
+
+def test_every_button_and_picture_has_a_name(page):
+    unnamed = page.evaluate(
+        """() => [...document.querySelectorAll("button, [role=button], [role=img], input")]
+            .filter((node) => !(node.textContent.trim() || node.ariaLabel || node.labels?.length))
+            .map((node) => node.outerHTML)"""
+    )
+    assert unnamed == []
+
+
+def test_a_focus_can_be_seen(page):
+    page.locator("#query").focus()
+    page.keyboard.press("Tab")
+    style = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert style == "solid"
+
+
+def test_it_prints_without_controls(page):
+    page.emulate_media(media="print")
+    assert page.locator(".controls").is_hidden()
+    assert page.locator("#detail").is_visible()
+
+
+# -- other models ----------------------------------------------------------------------------------
+
+
+def written(model, folder):
+    return write_report(model, folder / "other.html").as_uri()
+
+
+def test_a_point_model_has_no_intervals(visit, parts, tmp_path):
+    page = visit(written(tf.PTFKL(n_components=2, max_iter=5).fit(parts.train), tmp_path))
+    assert page.locator("#detail").locator(".whisker, .band, .range").count() == 0
+    assert page.locator(".legend .if-intervals").is_hidden()
+    page.locator(".explain summary").click()
+    assert "there are no intervals" in page.locator(".explain").inner_text()
+
+
+def test_one_component_has_nothing_to_stand_apart_from(visit, parts, tmp_path):
+    model = tf.MainEffects(max_iter=5).fit(parts.train)
+    page = visit(written(model, tmp_path))
+    assert page.locator("#relevance").is_hidden()
+    assert page.locator("#detail .overall").count() == 0
+    assert page.locator(".legend .if-several").is_hidden()
+    assert bars(page, "item") == model.components("item", top=12)["label"].tolist()
+
+
+def test_a_model_without_components_shows_its_fit(visit, parts, tmp_path):
+    page = visit(written(tf.Constant().fit(parts.train), tmp_path))
+    assert page.locator("#components").is_hidden()
+    assert "no components" in page.locator("#fit").inner_text()
+
+
+def test_what_was_left_out_is_said(visit, model, tmp_path, monkeypatch):
+    monkeypatch.setattr("tallyfold.report.explorer.entities.MOST_LABELS", 30)
+    page = visit(written(model, tmp_path))
+    assert "of 40 labels are on this page" in page.locator("#detail").inner_text()
