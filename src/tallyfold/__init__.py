@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tallyfold.models.registry import MODELS
     from tallyfold.models.storage import load
     from tallyfold.models.vae_bptf import VAEBPTF
+    from tallyfold.report.explorer import write_report
 
 __all__ = [
     "BPTF",
@@ -76,6 +77,7 @@ __all__ = [
     "subsample",
     "tune",
     "write_counts",
+    "write_report",
 ]
 
 _HOMES = {
@@ -109,6 +111,7 @@ _HOMES = {
     "split_time": "tallyfold.data.split",
     "subsample": "tallyfold.data.split",
     "write_counts": "tallyfold.data.formats",
+    "write_report": "tallyfold.report.explorer",
 }
 
 

@@ -230,8 +230,8 @@ def test_convert_to_an_unknown_ending_is_code_2(run: Run, csv: Path) -> None:
     assert "docx" in result.err
 
 
-def test_demo(run: Run) -> None:
-    result = run("demo")
+def test_demo(run: Run, tmp_path: Path) -> None:
+    result = run("demo", "--report", tmp_path / "words.html")
     assert (result.code, result.err) == (0, "")
     assert "module x word x place" in result.out
     for line in (
@@ -241,4 +241,14 @@ def test_demo(run: Run) -> None:
         "largest components of VAE-BPTF",
     ):
         assert line in result.out
-    assert max(len(line) for line in result.out.splitlines()) <= 80
+    lines = [line for line in result.out.splitlines() if str(tmp_path) not in line]
+    assert max(len(line) for line in lines) <= 80
+    assert f"{tmp_path / 'words.html'}" in result.out
+    assert "VAEBPTF" in (tmp_path / "words.html").read_text(encoding="utf-8")
+
+
+def test_demo_refuses_a_report_it_could_not_write_before_it_fits(run: Run, tmp_path: Path) -> None:
+    result = run("demo", "--report", tmp_path / "words.csv")
+    assert result.code == 2
+    assert ".html" in result.err
+    assert "Fitting" not in result.out

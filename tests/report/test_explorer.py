@@ -23,14 +23,14 @@ from tallyfold.errors import DataError, LabelError, NotFittedError, ParameterErr
 from tallyfold.evaluation.metrics import METRICS
 from tallyfold.models.fitted import Fitted
 from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.report.component_map import map_places
 from tallyfold.report.explorer import write_report
-from tallyfold.report.explorer.component_map import map_places
 from tallyfold.report.explorer.entities import limits
 from tallyfold.report.explorer.held_out import SCORES
-from tallyfold.report.explorer.ordering import order_of
 from tallyfold.report.explorer.packing import packed
 from tallyfold.report.explorer.page import SCRIPTS, page_text
 from tallyfold.report.explorer.payload import payload_of
+from tallyfold.report.ordering import order_of
 
 PACKAGE = files("tallyfold.report.explorer")
 

@@ -17,6 +17,7 @@ from tallyfold.cli.convert import convert
 from tallyfold.cli.demo import demo
 from tallyfold.cli.describe import describe
 from tallyfold.cli.rank import rank
+from tallyfold.cli.report import report
 from tallyfold.cli.reproduce import reproduce
 from tallyfold.cli.tune import tune
 from tallyfold.errors import DroppedWarning, TallyfoldError
@@ -46,6 +47,7 @@ app.command()(convert)
 app.command()(demo)
 app.command()(tune)
 app.command()(rank)
+app.command()(report)
 app.command()(reproduce)
 app.add_typer(datasets.app, name="datasets")
 

@@ -1,7 +1,10 @@
 """``tallyfold demo``: the library at work on a tensor that needs no download."""
 
 import logging
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from tallyfold.cli.describe import facts_of, show
 from tallyfold.cli.terminal import console, printable, table
@@ -28,16 +31,21 @@ READING = (
 )
 
 
-def demo() -> None:
-    """Fit models to the demo tensor and show what they found.
+def demo(
+    report: Annotated[
+        Path, typer.Option("--report", metavar="FILE", help="Where to write the explorer page.")
+    ] = Path("tallyfold-demo.html"),
+) -> None:
+    """Fit models to the demo tensor, show what they found, and write a page to explore it.
 
     The tensor counts the words of the Python standard library that runs this:
     module x word x place (identifier, docstring or comment). A fifth of its
     cells is held out to score the models.
 
     \b
-    [bold]Example[/]
+    [bold]Examples[/]
       tallyfold demo
+      tallyfold demo --report words.html
     """  # noqa: D301
     from tallyfold.data.demo import load_demo
     from tallyfold.data.split import split
@@ -46,7 +54,9 @@ def demo() -> None:
     from tallyfold.models.constant import Constant
     from tallyfold.models.main_effects import MainEffects
     from tallyfold.models.vae_bptf import VAEBPTF
+    from tallyfold.report.explorer.page import checked_target, write_report
 
+    checked_target(report)  # before the minute of fitting, not after it
     out = console()
     out.print("Counting the words of the Python standard library (a few seconds) ...\n")
     tensor = load_demo()
@@ -77,6 +87,11 @@ def demo() -> None:
     out.print()
     _show_components(flagship, out)
     _show_interactions(flagship, out)
+    out.print("\nWriting a page to explore it with ...")
+    title = "The words of the Python standard library"
+    page = write_report(flagship, report, test=parts.test, train=parts.train, title=title)
+    out.print(f"Open this in a browser: {page.resolve()}", markup=False, soft_wrap=True)
+    out.print("\nYour own data: tallyfold fit events.csv --axes user,item,day --out model")
 
 
 def _scores_table(scores: "pd.DataFrame", cells: int) -> "Table":

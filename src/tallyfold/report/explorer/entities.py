@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.posterior.factors import Factors
-from tallyfold.report.explorer.ordering import order_of
 from tallyfold.report.explorer.packing import packed
+from tallyfold.report.ordering import order_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

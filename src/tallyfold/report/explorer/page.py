@@ -93,7 +93,7 @@ def write_report(
             raise ParameterError(
                 f"`{name}` must be a CountTensor or None; got {type(tensor).__name__}."
             )
-    file = _target(path)
+    file = checked_target(path)
     text = page_text(payload_of(model, test=test, train=train, title=title, announce=announce))
     try:
         with written_whole(file, has_axes_file=False) as targets:
@@ -128,7 +128,8 @@ def embedded(payload: dict[str, Any]) -> str:
     return text.replace("<", "\\u003c")
 
 
-def _target(path: str | os.PathLike[str]) -> Path:
+def checked_target(path: str | os.PathLike[str]) -> Path:
+    """Return the file that a page may be written to; refuse what can be none."""
     file = Path(path)
     if file.suffix.lower() not in (".html", ".htm"):
         raise ParameterError(

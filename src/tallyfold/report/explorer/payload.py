@@ -12,7 +12,7 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.models.base import CountModel
 from tallyfold.posterior.interactions import Interaction
-from tallyfold.report.explorer.component_map import map_places
+from tallyfold.report.component_map import map_places
 from tallyfold.report.explorer.entities import LEVEL, axis_entry, label_text, limits, weights_of
 from tallyfold.report.explorer.facts import data_entry, fit_entry
 from tallyfold.report.explorer.held_out import held_out_entry

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tallyfold.errors import ParameterError
-from tallyfold.report.explorer.ordering import MOST_NUMBERS
+from tallyfold.report.ordering import MOST_NUMBERS
 from tallyfold.report.plots.bars import draw_strongest, strongest_labels
 from tallyfold.report.plots.course import band_words, draw_course, ordered_places, write_places
 from tallyfold.report.plots.legible import legible

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallyfold.report.explorer.component_map import map_places
+from tallyfold.report.component_map import map_places
 from tallyfold.report.plots.legible import legible
 from tallyfold.report.plots.naming import names_of, percent
 from tallyfold.report.plots.room import write_where_there_is_room

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tallyfold.data.axis import python_values
-from tallyfold.report.explorer.ordering import order_of
+from tallyfold.report.ordering import order_of
 
 MONTHS = "january february march april may june july august september october november december"
 DAYS = "monday tuesday wednesday thursday friday saturday sunday"
