@@ -13,7 +13,7 @@ from tallyfold.errors import ParameterError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallyfold.evaluation.paper.setting import Reproduction, Tensors
+    from tallyfold.evaluation.paper.setting import Reproduction, Setting, Tensors
 
 
 def reproduce(
@@ -37,6 +37,16 @@ def reproduce(
     ] = None,
     seeds: Annotated[
         int | None, typer.Option("--seeds", min=1, help="How many seeds; 3, or 1 if quick.")
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            "--tune",
+            min=1,
+            metavar="N",
+            help="Search each model's parameters first, N trials of 5 folds, as the paper did "
+            "(mae and loglik; long).",
+        ),
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", metavar="FOLDER", help="Where to write; finished fits stay.")
@@ -66,38 +76,34 @@ def reproduce(
         raise ParameterError(
             f"the experiment must be 'all' or one of {', '.join(EXPERIMENTS)}; got {name!r}."
         )
-    command = _command(name, quick, data, tensors, seeds)
-    chosen = _chosen(data, tensors)
+    from tallyfold.evaluation.paper.setting import Setting
+
+    setting = Setting(
+        _chosen(data, tensors),
+        out / ("quick-fits" if quick else "fits"),
+        tuple(range(seeds or (1 if quick else 3))),
+        quick,
+        trials,
+        lambda line: screen.print(line, markup=False, overflow="ellipsis", no_wrap=True),
+    )
+    command = _command(name, quick, data, tensors, seeds, trials)
     for one in EXPERIMENTS if name == "all" else [name]:
-        _run_one(one, chosen, quick, seeds or (1 if quick else 3), out, command, figures, screen)
+        _run_one(one, setting, out, command, figures, screen)
 
 
 def _run_one(
-    name: str,
-    tensors: "Tensors",
-    quick: bool,
-    seeds: int,
-    out: Path,
-    command: str,
-    figures: bool,
-    screen: "Console",
+    name: str, setting: "Setting", out: Path, command: str, figures: bool, screen: "Console"
 ) -> None:
     from tallyfold.evaluation.paper.experiments import EXPERIMENTS
-    from tallyfold.evaluation.paper.setting import Setting
     from tallyfold.report.reproduction import write_reproduction
 
-    kept = out / ("quick-fits" if quick else "fits")
-    setting = Setting(
-        tensors,
-        kept,
-        tuple(range(seeds)),
-        quick,
-        lambda line: screen.print(f"{name} {line}", markup=False, overflow="ellipsis"),
-    )
+    screen.print(f"{name}: {EXPERIMENTS[name].asks}", style="bold")
     try:
         result = EXPERIMENTS[name].run(setting)
     except KeyboardInterrupt:
-        typer.echo(f"Stopped. Finished fits are in {kept}; the same command goes on.", err=True)
+        typer.echo(
+            f"Stopped. Finished fits are in {setting.folder}; the same command goes on.", err=True
+        )
         raise typer.Exit(130) from None
     files = write_reproduction(name, result, out, command, figures=figures)
     _show(result, screen)
@@ -133,7 +139,12 @@ def _chosen(data: Path | None, tensors: str | None) -> "Tensors":
 
 
 def _command(
-    name: str, quick: bool, data: Path | None, tensors: str | None, seeds: int | None
+    name: str,
+    quick: bool,
+    data: Path | None,
+    tensors: str | None,
+    seeds: int | None,
+    trials: int | None,
 ) -> str:
     """Return the command for the page: the data's folder stays private."""
     parts = ["tallyfold", "reproduce", name]
@@ -141,4 +152,5 @@ def _command(
     parts += ["--data", "FOLDER"] if data is not None else []
     parts += ["--tensors", tensors] if tensors else []
     parts += ["--seeds", str(seeds)] if seeds else []
+    parts += ["--tune", str(trials)] if trials else []
     return shlex.join(parts)

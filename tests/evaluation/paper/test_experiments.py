@@ -80,7 +80,7 @@ def test_the_papers_form_has_the_papers_hyper_parameters():
 def test_mae_and_loglik_are_two_views_of_the_same_fits(setting, tmp_path):
     said = []
     mae = experiments.EXPERIMENTS["mae"].run(setting)
-    again = Setting(setting.tensors, setting.folder, (0, 1), True, said.append)
+    again = Setting(setting.tensors, setting.folder, (0, 1), True, announce=said.append)
     loglik = experiments.EXPERIMENTS["loglik"].run(again)
     assert said == []  # nothing was fitted again
     table = mae.tables["Mean absolute error"].set_index(["dataset", "model"])
@@ -94,6 +94,32 @@ def test_mae_and_loglik_are_two_views_of_the_same_fits(setting, tmp_path):
     tests = mae.tables["VAE-BPTF against each model, over data sets"]
     assert set(tests["regime"]) == {"as the paper ran it", "zeros missing"}
     assert tests["data sets"].max() == 2
+
+
+def test_parameters_are_searched_on_the_training_part_alone(setting, tmp_path, monkeypatch):
+    from dataclasses import replace
+
+    from tallyfold.evaluation.paper import tuning
+
+    seen = []
+
+    def spy(model, tensor, space, *rest, **options):
+        seen.append((options["study"], tensor.nnz, sorted(space)))
+        return search(model, tensor, {"prior_shape": [0.5, 2.0]}, 2, 2, **options)
+
+    search = tuning.tune
+    monkeypatch.setattr(tuning, "tune", spy)
+    monkeypatch.setattr(
+        tuning, "CONSTANTS", (*line_up.CONSTANTS, "NTF-LS", line_up.FLAGSHIP, line_up.PAPER_FORM)
+    )
+    only = replace(setting, tensors={"nips": words}, seeds=(0,), trials=2)
+    result = reconstruction.mae(only)
+    train = tf.split(words(), 0.2, random_state=0).train
+    assert [study for study, *_ in seen] == ["as-the-paper, nips, BPTF", "same-zeros, nips, BPTF"]
+    assert all(cells == train.nnz for _, cells, _ in seen)
+    assert all(space == ["n_components", "prior_shape"] for *_, space in seen)
+    assert "best of 2 trials" in result.notes[0]
+    assert (setting.folder / "searches.db").exists()
 
 
 @pytest.mark.parametrize("name", ["mae", "loglik", "ablation", "subsample", "coherence"])

@@ -38,6 +38,8 @@ class Setting:
         Seeds of splits and fits.
     quick
         Minutes instead of hours: thinned tensors, one seed, fewer settings.
+    trials
+        How many settings of each model to try on the training part; None takes fixed ones.
     announce
         Called with a line of progress.
     """
@@ -46,6 +48,7 @@ class Setting:
     folder: Path
     seeds: tuple[int, ...] = (0, 1, 2)
     quick: bool = False
+    trials: int | None = None
     announce: Callable[[str], None] = field(default=lambda line: None)
 
     def tensor(self, name: str) -> CountTensor:
