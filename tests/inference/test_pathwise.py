@@ -2,7 +2,16 @@ import numpy as np
 import pytest
 from scipy.special import gammainc, gammaincinv, polygamma
 
-from tallyfold.inference.pathwise import LEAST_DRAW, kl_slopes, pathwise_draw, shape_slope, trigamma
+from tallyfold.inference.pathwise import (
+    CHUNK_ROWS,
+    LEAST_DRAW,
+    kl_slopes,
+    kl_total,
+    pathwise_draw,
+    shape_slope,
+    trigamma,
+)
+from tallyfold.kernels import use_threads
 from tallyfold.probability import gamma
 
 QUANTILES = np.array([0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 0.999])
@@ -55,6 +64,25 @@ def test_slopes_of_the_divergence_by_finite_differences(shape, rate):
     assert by_shape == pytest.approx((up - down) / (2 * h * a), rel=1e-4, abs=1e-6)
     up, down = gamma.kl(a, b * (1 + h), 0.7, 1.3), gamma.kl(a, b * (1 - h), 0.7, 1.3)
     assert by_rate == pytest.approx((up - down) / (2 * h * b), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("rows", [0, 1, CHUNK_ROWS, 3 * CHUNK_ROWS + 5])
+def test_the_total_divergence_has_the_same_bits_for_any_number_of_threads(rows):
+    rng = np.random.default_rng(0)
+    shape, rate = rng.gamma(1.0, 3.0, (rows, 4)), rng.gamma(1.0, 1.0, (rows, 4))
+    totals = []
+    for threads in (1, 2, 3):
+        with use_threads(threads):
+            totals.append(kl_total(shape, rate, 0.7, 1.3))
+    assert len(set(totals)) == 1
+    assert totals[0] == pytest.approx(gamma.kl(shape, rate, 0.7, 1.3).sum(), rel=1e-12)
+
+
+def test_a_divergence_that_is_no_number_stays_none_and_warns_of_nothing():
+    shape = np.full((2 * CHUNK_ROWS, 1), 2.0)
+    shape[-1] = -1.0
+    with use_threads(2):
+        assert np.isnan(kl_total(shape, shape * 0 + np.nan, 1.0, 1.0))
 
 
 def test_trigamma_agrees_with_scipy():

@@ -129,3 +129,22 @@ def test_rates_far_outside_float64_give_no_nan(likelihood, case, share_of_zeros)
         assert np.all(np.isfinite(share_sums(geo, layout, backend=backend)))
         bound = cell_bound(geo, mean, indices, counts, **options, backend=backend)
         assert bound < np.inf  # -inf where a count meets a rate of zero, but never NaN
+
+
+@fast_enough
+@given(problems(reach=250.0), st.sampled_from(LIKELIHOODS))
+def test_one_set_given_twice_is_as_good_as_two_equal_ones(case, likelihood):
+    """Plain factors are looked up once; also where rates leave float64's range."""
+    indices, counts, sizes, (factors, _), axis, rng = case
+    layout = axis_layout(indices, counts, axis, sizes[axis])
+    copy = [factor.copy() for factor in factors]
+    options = {"likelihood": likelihood, "dispersion": 0.7, "backend": "numba"}
+    for weights in (None, rng.integers(0, 2, len(counts)) * rng.random(len(counts))):
+        options["cell_weight_N"] = weights
+        one, two = (bptf_axis_sums(factors, mean, layout, **options) for mean in (factors, copy))
+        for shared, separate in zip(one, two, strict=True):
+            np.testing.assert_allclose(shared, separate, rtol=1e-12)
+        one, two = (
+            cell_bound(factors, mean, indices, counts, **options) for mean in (factors, copy)
+        )
+        assert one == pytest.approx(two, rel=1e-12)

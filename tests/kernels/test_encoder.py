@@ -223,6 +223,18 @@ def test_backward_needs_no_forward_and_sees_changes_made_in_place():
     assert_gradients(made.backward(*case.arguments, *case.grads), wanted, 5e-6)
 
 
+def test_cell_weights_that_change_in_place_are_seen():
+    case = Case()
+    made, reference = (form(case.layout, case.network) for form in (FusedEncoder, ReferenceEncoder))
+    for _ in range(2):
+        pairs = zip(made.forward(*case.arguments), reference.forward(*case.arguments), strict=True)
+        for got, wanted in pairs:
+            np.testing.assert_allclose(got, wanted, rtol=5e-6)
+        wanted = reference.backward(*case.arguments, *case.grads)
+        assert_gradients(made.backward(*case.arguments, *case.grads), wanted, 5e-6)
+        case.weight_N[::2] *= 7.0
+
+
 def test_other_types_and_strides_are_taken():
     case = Case()
     made = FusedEncoder(case.layout, case.network)
@@ -335,6 +347,8 @@ def test_rows_stand_for_their_cells(seed, n_axes, reach):
     np.testing.assert_array_equal(rows.counts_R[row_N], counts_N[rows.source_N])
     np.testing.assert_array_equal(rows.entity_N, cells[rows.source_N, 0])
     assert sorted(rows.source_N) == list(range(40))
+    first_R = np.unique(rows.row_N, return_index=True)[1]
+    assert np.all(np.diff(first_R) > 0)  # numbered as they come in the layout
     assert every_cell(layout).row_N.tolist() == list(range(40))
 
 
@@ -351,3 +365,20 @@ def test_softplus_and_sigmoid_are_good_to_single_precision():
             value, slope = activation(name, exact_B)
             np.testing.assert_allclose(value_B, value, rtol=6e-7, atol=2e-38)
             np.testing.assert_allclose(slope_B, slope, rtol=6e-7, atol=2e-38)
+
+
+@pytest.mark.parametrize("name", ["softplus", "relu", "sigmoid"])
+def test_signals_of_hidden_units_and_their_gradients_are_as_good(name):
+    """Two units forward, one backward: sums of activations, slopes in place."""
+    rng, unit = np.random.default_rng(0), np.log(2) if name == "softplus" else 1.0
+    x_2B = rng.normal(0, 8, (2, softplus.BLOCK)).astype(np.float32)
+    scale = np.log(2) if name != "relu" else 1.0
+    value_2B, slope_2B = activation(name, x_2B.astype(np.float64) * scale)
+    code, tail_2B, sum_B = softplus.CODES[name], x_2B * 0, x_2B[0] * 0
+    softplus.add_signals(code, x_2B, np.float32(0.5), np.float32(2.0), tail_2B, sum_B)
+    wanted_B = (0.5 * value_2B[0] + 2.0 * value_2B[1]) / unit
+    np.testing.assert_allclose(sum_B, wanted_B, rtol=6e-7)
+    grad_B, got_B = rng.random(softplus.BLOCK).astype(np.float32), x_2B[0].copy()
+    total = softplus.pull_back(code, grad_B, tail_2B[0], got_B)
+    assert total == pytest.approx((grad_B * value_2B[0] / unit).sum(), rel=2e-6)
+    np.testing.assert_allclose(got_B, grad_B * slope_2B[0], rtol=6e-7)

@@ -127,11 +127,13 @@ class EncodedAxis:
         return self._raw({name: np.asarray(g, np.float64) for name, g in gradient.items()})
 
     def _inputs(self, draws: Sequence[Floats]) -> list[Floats]:
-        """Return the factors as multiples of their columns' means."""
-        means = [z[seen].mean(axis=0) for z, seen in zip(draws, self.seen_M, strict=True)]
-        return [
-            np.minimum(z / mean_K, LARGEST_INPUT) for z, mean_K in zip(draws, means, strict=True)
-        ]
+        """Return the factors as multiples of their columns' means; its own are not looked at."""
+        inputs = list(draws)
+        for axis, (z_DK, seen_D) in enumerate(zip(draws, self.seen_M, strict=True)):
+            if axis != self.layout.axis:
+                mean_K = z_DK[seen_D].mean(axis=0)
+                inputs[axis] = np.minimum(z_DK / mean_K, LARGEST_INPUT)
+        return inputs
 
     def _raw(self, weights: Weights) -> Weights:
         """Divide the count's weights by the mean count: the kernel takes counts as they are."""

@@ -29,8 +29,8 @@ departs from the paper, and why:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal
+from functools import cache, cached_property
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,7 @@ from tallyfold.inference.paper_state import (
     every_axis,
     floats,
 )
-from tallyfold.inference.pathwise import draw_factors, kl_slopes, pathwise_draw
+from tallyfold.inference.pathwise import draw_factors, kl_slopes, kl_total, pathwise_draw
 from tallyfold.inference.reweighting import (
     ERROR_MEMORY,
     distance_weights,
@@ -61,7 +61,6 @@ from tallyfold.inference.validation import ValidationCells
 from tallyfold.kernels import select as kernels
 from tallyfold.kernels.encoder import Network
 from tallyfold.posterior.point_factors import mean_over_seen
-from tallyfold.probability import gamma
 from tallyfold.probability.counts import CountLikelihood
 from tallyfold.probability.fit_constant import fit_constant
 
@@ -159,10 +158,7 @@ class PaperStep:
 
     def advance(self, state: State, iteration: int) -> tuple[State, float]:
         """Visit every axis, then learn the dispersion and the cells' errors; return the bound."""
-        import torch  # noqa: F401  (loaded libraries only are limited)
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-        with threadpool_limits(1, user_api="openmp"):  # of this thread alone
+        with _openmp().limit(limits=1):  # of this thread alone
             return self._iterate(state, iteration)
 
     def _iterate(self, state: State, iteration: int) -> tuple[State, float]:
@@ -287,7 +283,7 @@ class PaperStep:
             adam.values, every_axis(state, "draw"), self._cell_weights(state)
         )
         kl, known_D = np.array(state["kl"], dtype=float), self._informed_M[axis]
-        kl[axis] = gamma.kl(shape_DK[known_D], rate_DK[known_D], *self.prior).sum()
+        kl[axis] = kl_total(shape_DK[known_D], rate_DK[known_D], *self.prior)
         posterior = {f"shape_{axis}": shape_DK, f"rate_{axis}": rate_DK, "kl": kl}
         return adam_named(adam, axis) | posterior
 
@@ -325,3 +321,12 @@ class PaperStep:
         typical = most_frequent(counts_N) if self.typical_count is None else self.typical_count
         weight_N = distance_weights(counts_N, typical, self.theta, self.eta)
         return np.asarray(weight_N / weight_N.mean())
+
+
+@cache
+def _openmp() -> Any:
+    """Return what limits torch's threads; to look for the libraries takes longer than a visit."""
+    import torch  # noqa: F401  (loaded libraries only are found)
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController().select(user_api="openmp")

@@ -13,12 +13,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.kernels.threads import run_chunks
 from tallyfold.probability import gamma
 
 Floats = npt.NDArray[np.float64]
 
 LEAST_DRAW = 1e-8
 """Draws are kept above it; one that had to be does not move with its parameters."""
+
+CHUNK_ROWS = 512
+"""Entities whose divergences one thread sums at a time."""
 
 
 class Draw(NamedTuple):
@@ -65,6 +69,29 @@ def kl_slopes(
     by_shape_DK = (shape_DK - prior_shape) * trigamma(shape_DK) + prior_rate / rate_DK - 1.0
     by_rate_DK = (prior_shape - prior_rate * shape_DK / rate_DK) / rate_DK
     return by_shape_DK, by_rate_DK
+
+
+def kl_total(shape_DK: Floats, rate_DK: Floats, prior_shape: float, prior_rate: float) -> float:
+    """Return the sum of KL(Gamma(shape, rate) || the prior) over all factors.
+
+    Rows go in chunks that threads share; the chunks' sums are added in their order.
+
+    Examples
+    --------
+    >>> kl_total(np.full((3, 2), 1.5), np.full((3, 2), 4.0), 1.5, 4.0)
+    0.0
+    """
+    sum_C = np.zeros(-(-len(shape_DK) // CHUNK_ROWS))
+
+    def visit(start: int, stop: int) -> None:
+        with np.errstate(all="ignore"):  # a thread has its own; what is no number is told later
+            for c in range(start, stop):
+                rows = slice(c * CHUNK_ROWS, (c + 1) * CHUNK_ROWS)
+                parts_DK = gamma.kl(shape_DK[rows], rate_DK[rows], prior_shape, prior_rate)
+                sum_C[c] = parts_DK.sum()
+
+    run_chunks(visit, len(sum_C))
+    return float(sum_C.sum())
 
 
 def trigamma(x: Floats) -> Floats:

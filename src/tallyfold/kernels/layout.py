@@ -76,7 +76,7 @@ def axis_layout(
     ([0, 1, 1, 3], [6.0, 5.0, 7.0])
     """
     _check(indices_NM, counts_N, axis, size)
-    indptr_D1, order_N = _counting_sort(indices_NM[:, axis], size)
+    indptr_D1, order_N = counting_sort(indices_NM[:, axis], size)
     piece_cell_S1, piece_entity_S, chunk_piece_C1 = _pieces(indptr_D1)
     others = np.empty((len(counts_N), indices_NM.shape[1] - 1), dtype=np.int32, order="F")
     for column, other in enumerate(m for m in range(indices_NM.shape[1]) if m != axis):
@@ -118,7 +118,7 @@ def _reach(indices_NM: NDArray[np.integer], axis: int, size: int) -> tuple[int, 
     return tuple(size if m == axis else int(top) + 1 for m, top in enumerate(top_M))
 
 
-def _counting_sort(entity_N: NDArray[np.integer], size: int) -> tuple[Ints, Ints]:
+def counting_sort(entity_N: NDArray[np.integer], size: int) -> tuple[Ints, Ints]:
     """Return the row starts and the stable order: scipy turns COO into CSR by counting."""
     cell_N = np.arange(len(entity_N))
     if np.all(entity_N[1:] >= entity_N[:-1]):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallyfold.kernels.arrays import Floats, Ints, Positions
-from tallyfold.kernels.layout import AxisLayout
+from tallyfold.kernels.layout import AxisLayout, counting_sort
 
 LARGEST_KEY = 2**62
 
@@ -45,6 +45,9 @@ class Rows(NamedTuple):
 def distinct_rows(layout: AxisLayout) -> Rows:
     """Find the distinct rows by one sort.
 
+    They are numbered as they first come in the layout, so that cells of one entity find their
+    rows near each other in memory.
+
     Examples
     --------
     >>> import numpy as np
@@ -54,17 +57,17 @@ def distinct_rows(layout: AxisLayout) -> Rows:
     [0, 0, 1]
     """
     keys_N = _keys([*layout.others_NJ.T, layout.counts_N.astype(np.int64)])
-    cell_N = np.argsort(keys_N, kind="stable")
-    sorted_N = keys_N[cell_N]
-    new_N = np.ones(len(keys_N), dtype=bool)
-    new_N[1:] = sorted_N[1:] != sorted_N[:-1]
-    return _listed(layout, cell_N, np.append(np.flatnonzero(new_N), len(keys_N)))
+    _, first_R, found_N = np.unique(keys_N, return_index=True, return_inverse=True)
+    rank_R = np.empty(len(first_R), dtype=np.int64)
+    rank_R[np.argsort(first_R)] = np.arange(len(first_R))
+    row_N = rank_R[found_N]
+    return _listed(layout, row_N, *counting_sort(row_N, len(first_R)))
 
 
 def every_cell(layout: AxisLayout) -> Rows:
     """Return a row for every cell, for those who would rather not sort."""
     cell_N = np.arange(len(layout.counts_N))
-    return _listed(layout, cell_N, np.arange(len(cell_N) + 1))
+    return _listed(layout, cell_N, np.arange(len(cell_N) + 1), cell_N)
 
 
 def entities(layout: AxisLayout) -> Ints:
@@ -94,10 +97,8 @@ def _ranks(values_N: NDArray[np.integer]) -> tuple[Ints, int]:
     return ranks_N.astype(np.int64), len(distinct)
 
 
-def _listed(layout: AxisLayout, cell_N: Ints, indptr_R1: Ints) -> Rows:
+def _listed(layout: AxisLayout, row_N: Ints, indptr_R1: Ints, cell_N: Ints) -> Rows:
     """Describe rows, given as ranges of cells sorted by row, by their first cell."""
-    row_N = np.empty(len(cell_N), dtype=np.int64)
-    row_N[cell_N] = np.repeat(np.arange(len(indptr_R1) - 1), np.diff(indptr_R1))
     first_R = cell_N[indptr_R1[:-1]]
     return Rows(
         np.asfortranarray(layout.others_NJ[first_R]),

@@ -1,6 +1,8 @@
 """The cells' part of the variational bound."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from tallyfold.kernels.fused.jit import jit_sums
 from tallyfold.kernels.fused.logs import HIGH, LOG_CAP, LOW, log_rate
 from tallyfold.kernels.fused.pack import cell_weights, frozen
 from tallyfold.kernels.fused.products import multiply, multiply_rest
+from tallyfold.kernels.fused.rates import write_rates
 from tallyfold.kernels.likelihoods import dispersion_array, likelihood_code, log_constants
 from tallyfold.kernels.threads import run_chunks
 
@@ -25,20 +28,55 @@ def cell_bound(
     cell_weight_N: Floats | None,
 ) -> float:
     """Compiled form of :func:`tallyfold.kernels.reference.cell_bound`."""
-    cells = split_first_axis([geo, mean], indices_NM)
-    code = likelihood_code(likelihood)
     spread = float(dispersion_array(likelihood, dispersion, 1)[0])
     count_N = frozen(counts_N, np.int64)
     weight_N = cell_weights(cell_weight_N, len(counts_N))
-    sum_C = np.zeros(chunk_count(len(counts_N)))
+    terms = count_N, weight_N, likelihood_code(likelihood), spread
+    total = _sum_at_rates(geo, indices_NM, terms) if geo is mean else np.nan
+    if math.isnan(total):
+        cells = split_first_axis([geo, mean], indices_NM)
+        total = _sum_chunks(lambda *edges: _bound(*edges, *cells, *terms), len(counts_N))
+    return total + log_constants(counts_N, likelihood, spread, cell_weight_N)
 
-    def visit(start: int, stop: int) -> None:
+
+def _sum_at_rates(factors: Factors, indices_NM: Positions, terms: tuple[Any, ...]) -> float:
+    """Return the sum for factors that are plain numbers; NaN if a rate is too large or small."""
+    cells = split_first_axis([factors], indices_NM)
+    rate_N = np.empty(len(indices_NM))
+
+    def visit(start: int, stop: int) -> float:
+        write_rates(start, stop, *cells, rate_N)
+        return float(_at_rates(start, stop, rate_N, *terms))
+
+    return _sum_chunks(visit, len(rate_N))
+
+
+def _sum_chunks(visit: Callable[[int, int], float], n_cells: int) -> float:
+    """Add up what the chunks of cells give, in their order."""
+    sum_C = np.zeros(chunk_count(n_cells))
+
+    def visit_all(start: int, stop: int) -> None:
         for c in range(start, stop):
-            edges = chunk_edges(c, c + 1, len(counts_N))
-            sum_C[c] = _bound(*edges, *cells, count_N, weight_N, code, spread)
+            sum_C[c] = visit(*chunk_edges(c, c + 1, n_cells))
 
-    run_chunks(visit, len(sum_C))
-    return float(sum_C.sum()) + log_constants(counts_N, likelihood, spread, cell_weight_N)
+    run_chunks(visit_all, len(sum_C))
+    return float(sum_C.sum())
+
+
+@jit_sums
+def _at_rates(start, stop, rate_N, count_N, weight_N, code, dispersion):  # type: ignore[no-untyped-def]
+    """Sum count * ln(rate) - normaliser(rate) over the cells start..stop."""
+    total = 0.0
+    for n in range(start, stop):
+        weight, rate = weight_N[n] if len(weight_N) > 0 else 1.0, rate_N[n]
+        if weight == 0.0:
+            continue
+        if not LOW < rate < HIGH:
+            return np.nan
+        if count_N[n] > 0:
+            total += weight * count_N[n] * math.log(rate)
+        total -= weight * normaliser(code, rate, count_N[n], dispersion)
+    return total
 
 
 @jit_sums

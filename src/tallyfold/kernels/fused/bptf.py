@@ -24,7 +24,9 @@ def bptf_axis_sums(
     cell_weight_N: Floats | None,
 ) -> tuple[Floats, Floats]:
     """Compiled form of :func:`tallyfold.kernels.reference.bptf_axis_sums`."""
-    table_RW, first_M = pack([geo, mean], layout.reach_M)
+    sets = [geo] if geo is mean else [geo, mean]
+    table_RW, first_M = pack(sets, layout.reach_M)
+    half, n_components = table_RW.shape[1] // len(sets), geo[0].shape[1]
     sums_DW = sum_pieces(
         _visit,
         layout,
@@ -33,9 +35,9 @@ def bptf_axis_sums(
         likelihood_code(likelihood),
         dispersion_array(likelihood, dispersion, len(layout.indptr_D1) - 1),
         cell_weights(cell_weight_N, len(layout.counts_N)),
+        width=2 * half,
     )
     np.minimum(sums_DW, CAP, out=sums_DW)
-    half, n_components = table_RW.shape[1] // 2, geo[0].shape[1]
     return sums_DW[:, :n_components].copy(), sums_DW[:, half : half + n_components].copy()
 
 
@@ -56,10 +58,13 @@ def _visit(  # type: ignore[no-untyped-def]
     dispersion_D,
     weight_N,
 ):
-    """Sum the pieces start..stop; the left half of a row is geo, the right half mean."""
-    width = table_RW.shape[1]
-    half = width // 2
-    geo_P, mean_P, rest_W = np.empty(half), np.empty(half), np.empty(width)
+    """Sum the pieces start..stop: shares in the left half of a row of sums, exposures in the right.
+
+    So it is in the table, geo left and mean right, unless both are one and the same half.
+    """
+    width, half = table_RW.shape[1], sums_SW.shape[1] // 2
+    geo_P, rest_W = np.empty(half), np.empty(width)
+    mean_P = np.empty(half) if half < width else geo_P
     weighted = len(weight_N) > 0
     for s in range(start, stop):
         own_W = table_RW[own_first + piece_entity_S[s]]
@@ -76,7 +81,9 @@ def _visit(  # type: ignore[no-untyped-def]
                 multiply_rest(table_RW, first_J, others_NJ, n, rest_W)
                 two_W = rest_W
             geo_rate = multiply(own_W, one_W, two_W, 0, geo_P)
-            mean_rate = multiply(own_W, one_W, two_W, half, mean_P)
+            mean_rate = geo_rate
+            if half < width:
+                mean_rate = multiply(own_W, one_W, two_W, half, mean_P)
             count = counts_N[n]
             if LOW < geo_rate < HIGH and LOW < mean_rate < HIGH:
                 add_scaled(weight * count / geo_rate, geo_P, 0, sums_W)
@@ -93,13 +100,13 @@ def _visit_in_logs(  # type: ignore[no-untyped-def]
     table_RW, own_W, first_J, others_NJ, n, code, count, dispersion, weight, sums_W
 ):
     """Add one cell whose rates are too large or too small to divide by."""
-    width = len(own_W)
-    half = width // 2
+    width, half = len(own_W), len(sums_W) // 2
     geo_rate = log_rate(table_RW, own_W, first_J, others_NJ, n, 0, half)
     if geo_rate > -np.inf and count > 0.0:
         scale = math.log(weight * count) - geo_rate
         add_in_logs(table_RW, first_J, others_NJ, n, 0, half, scale, sums_W)
-    mean_rate = log_rate(table_RW, own_W, first_J, others_NJ, n, half, width)
+    mean_rate = log_rate(table_RW, own_W, first_J, others_NJ, n, width - half, width)
     rate = math.exp(min(max(mean_rate, -LOG_CAP), LOG_CAP))
     scale = math.log(weight * exposure(code, rate, count, dispersion))
-    add_in_logs(table_RW, first_J, others_NJ, n, half, width, scale, sums_W)
+    right_W = sums_W[2 * half - width :]  # its column k is the table's
+    add_in_logs(table_RW, first_J, others_NJ, n, width - half, width, scale, right_W)

@@ -1,12 +1,13 @@
 """Encoders compiled: each distinct row once, in float32, the same bits on any number of threads."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tallyfold.kernels.arrays import Factors, Floats
 from tallyfold.kernels.encoder import Network, Weights, check_arguments
-from tallyfold.kernels.fused.encoder_passes import differentiate, evaluate
+from tallyfold.kernels.fused.encoder_passes import PADDED, differentiate, evaluate
 from tallyfold.kernels.fused.encoder_weights import (
     Packed,
     Singles,
@@ -27,6 +28,15 @@ MOST_CHUNKS = 128
 """Each chunk has its own sums of gradients, to be added in the chunks' order."""
 
 
+class Weighed(NamedTuple):
+    """Weights of cells as given, in the layout's order, and over the largest in the rows' order."""
+
+    given_N: Floats
+    layout_N: NDArray[np.generic]
+    rows_N: Floats
+    peak: float
+
+
 class FusedEncoder:
     """See :class:`tallyfold.kernels.encoder.AxisEncoder`; for networks of one hidden layer or none.
 
@@ -45,6 +55,7 @@ class FusedEncoder:
         self.chunk_blocks = max(CHUNK_BLOCKS, -(-self.n_blocks // MOST_CHUNKS))
         self._lent: tuple[Singles, Singles] | None = None
         self._kept: Packed | None = None
+        self._weighed = self._in_both_orders(np.ones(len(layout.counts_N)))
 
     def forward(
         self, weights: Weights, factors: Factors, weight_N: Floats
@@ -59,7 +70,7 @@ class FusedEncoder:
             value_RW,
             np.zeros(len(factors), dtype=np.int64),
             self.rows.row_N,
-            frozen(weight_N, np.float64),
+            self._weights(weight_N).layout_N,
         )
         return sums_DW[:, :n_components].copy(), sums_DW[:, n_components : 2 * n_components].copy()
 
@@ -87,15 +98,15 @@ class FusedEncoder:
         if packed.output_TCI.shape[1] == 1:
             peak_TK = peak_TK.max(axis=1, keepdims=True)
         peak_TK[peak_TK == 0.0] = 1.0
-        peak = float(np.abs(weight_N).max(initial=0.0)) or 1.0
+        weighed = self._weights(weight_N)
         grad_DW = np.hstack(list(grad_TDK / peak_TK[:, None, :]))
-        hidden, output = self._differentiate(packed, slope_GWB, weight_N / peak, grad_DW, factors)
-        peak_TC1 = (peak * peak_TK)[:, :, None]
+        hidden, output = self._differentiate(packed, slope_GWB, weighed.rows_N, grad_DW, factors)
+        peak_TC1 = (weighed.peak * peak_TK)[:, :, None]
         return unpack(self.network, weights, hidden * peak_TC1[..., None], output * peak_TC1)
 
     def _evaluate(self, packed: Packed, factors: Factors) -> tuple[Singles, Singles]:
         """Return value and slope of every row; columns are padded to whole vectors."""
-        value_RW, slope_GWB = self._memory(2 * len(packed.table_KR))
+        value_RW, slope_GWB = self._memory(2 * packed.table_RK.shape[1])
         arrays = (*packed, self._first(factors))
 
         def visit(start: int, stop: int) -> None:
@@ -119,7 +130,7 @@ class FusedEncoder:
         if self._lent is None or self._lent[1].shape[1] != width:
             padded = -(-width // VECTOR) * VECTOR
             value_RW = np.zeros((len(self.counts_R), padded), dtype=np.float32)
-            slope_GWB = np.empty((self.n_blocks, width, BLOCK), dtype=np.float32)
+            slope_GWB = np.empty((self.n_blocks, width, PADDED), dtype=np.float32)
             self._lent = (value_RW, slope_GWB)
         self._kept = None
         return self._lent
@@ -137,7 +148,7 @@ class FusedEncoder:
         hidden_HTCUI = np.zeros((n_chunks, *packed.hidden_TCUI.shape))
         output_HTCI = np.zeros((n_chunks, *packed.output_TCI.shape))
         rows, arrays = self.rows, (*packed, self._first(factors))
-        cells = (rows.indptr_R1, rows.source_N, rows.entity_N, weight_N, grad_DW)
+        cells = (rows.indptr_R1, rows.entity_N, weight_N, grad_DW)
 
         def visit(start: int, stop: int) -> None:
             differentiate(
@@ -156,6 +167,18 @@ class FusedEncoder:
 
         run_chunks(visit, n_chunks)
         return hidden_HTCUI.sum(axis=0), output_HTCI.sum(axis=0)
+
+    def _weights(self, weight_N: Floats) -> "Weighed":
+        """Return the cells' weights in order: those of the last call, if they are the same."""
+        if not np.array_equal(weight_N, self._weighed.given_N):
+            self._weighed = self._in_both_orders(weight_N)
+        return self._weighed
+
+    def _in_both_orders(self, weight_N: Floats) -> "Weighed":
+        given_N = np.array(weight_N, dtype=np.float64)
+        peak = float(np.abs(given_N).max(initial=0.0)) or 1.0
+        layout_N = frozen(given_N[self.layout.order_N], np.float64)
+        return Weighed(given_N, layout_N, given_N[self.rows.source_N] / peak, peak)
 
     def _first(self, factors: Factors) -> Any:
         """Return where each other axis begins in the table."""
@@ -183,6 +206,6 @@ def _add_rows(  # type: ignore[no-untyped-def]
     for s in range(start, stop):
         sums_W = sums_SW[s]
         for n in range(piece_cell_S1[s], piece_cell_S1[s + 1]):
-            weight, value_W = weight_N[order_N[n]], value_RW[row_N[n]]
+            weight, value_W = weight_N[n], value_RW[row_N[n]]
             for w in range(len(sums_W)):
                 sums_W[w] += weight * value_W[w]

@@ -1,6 +1,7 @@
 """A layer's linear part on a block of rows, and the sums its weights' gradients need.
 
-The common two and three inputs are unrolled: one pass over the block instead of one per input.
+Two units go together, which halves the reading of inputs. The common two and three inputs are
+unrolled: one pass over the block instead of one per input.
 """
 
 import numpy as np
@@ -10,53 +11,63 @@ from tallyfold.kernels.fused.softplus import BLOCK
 
 
 @jit_sums
-def affine(weight_I, inputs_MB, x_B):  # type: ignore[no-untyped-def]
-    """Write bias plus weights times inputs; up to four inputs in one go."""
+def affine(weight_2I, inputs_MB, x_2B):  # type: ignore[no-untyped-def]
+    """Write bias plus weights times inputs for two units; up to four inputs in one go."""
     m = len(inputs_MB)
-    bias, w_0, w_1 = weight_I[m], weight_I[0], weight_I[1]
+    v_0, v_1, v_b = weight_2I[0, 0], weight_2I[0, 1], weight_2I[0, m]
+    w_0, w_1, w_b = weight_2I[1, 0], weight_2I[1, 1], weight_2I[1, m]
     if m == 2:
         for r in range(BLOCK):
-            x_B[r] = bias + w_0 * inputs_MB[0, r] + w_1 * inputs_MB[1, r]
-    elif m == 3:
-        w_2 = weight_I[2]
+            one, two = inputs_MB[0, r], inputs_MB[1, r]
+            x_2B[0, r] = v_b + v_0 * one + v_1 * two
+            x_2B[1, r] = w_b + w_0 * one + w_1 * two
+        return
+    v_2, w_2 = weight_2I[0, 2], weight_2I[1, 2]
+    if m == 3:
         for r in range(BLOCK):
-            x_B[r] = bias + w_0 * inputs_MB[0, r] + w_1 * inputs_MB[1, r] + w_2 * inputs_MB[2, r]
-    else:
-        w_2, w_3 = weight_I[2], weight_I[3]
+            one, two, three = inputs_MB[0, r], inputs_MB[1, r], inputs_MB[2, r]
+            x_2B[0, r] = v_b + v_0 * one + v_1 * two + v_2 * three
+            x_2B[1, r] = w_b + w_0 * one + w_1 * two + w_2 * three
+        return
+    v_3, w_3 = weight_2I[0, 3], weight_2I[1, 3]
+    for r in range(BLOCK):
+        one, two, three, four = inputs_MB[0, r], inputs_MB[1, r], inputs_MB[2, r], inputs_MB[3, r]
+        x_2B[0, r] = (v_b + v_0 * one + v_1 * two) + (v_2 * three + v_3 * four)
+        x_2B[1, r] = (w_b + w_0 * one + w_1 * two) + (w_2 * three + w_3 * four)
+    for i in range(4, m):
+        v_0, w_0 = weight_2I[0, i], weight_2I[1, i]
         for r in range(BLOCK):
-            x_B[r] = (bias + w_0 * inputs_MB[0, r] + w_1 * inputs_MB[1, r]) + (
-                w_2 * inputs_MB[2, r] + w_3 * inputs_MB[3, r]
-            )
-        for i in range(4, m):
-            for r in range(BLOCK):
-                x_B[r] += weight_I[i] * inputs_MB[i, r]
+            x_2B[0, r] += v_0 * inputs_MB[i, r]
+            x_2B[1, r] += w_0 * inputs_MB[i, r]
 
 
 @jit_sums
-def moments(grad_B, inputs_MB, sums_I):  # type: ignore[no-untyped-def]
-    """Add the sum of gradient times each input, and of the gradient alone."""
+def moments(grad_2B, inputs_MB, sums_2I):  # type: ignore[no-untyped-def]
+    """Add, for two units, the sum of gradient times each input, and of the gradient alone."""
     m = len(inputs_MB)
-    one = two = three = total = np.float32(0.0)
+    v_0 = v_1 = v_2 = v_b = w_0 = w_1 = w_2 = w_b = np.float32(0.0)
     if m >= 3:
         for r in range(BLOCK):
-            total += grad_B[r]
-            one += grad_B[r] * inputs_MB[0, r]
-            two += grad_B[r] * inputs_MB[1, r]
-            three += grad_B[r] * inputs_MB[2, r]
-        sums_I[2] += three
+            v, w = grad_2B[0, r], grad_2B[1, r]
+            one, two, three = inputs_MB[0, r], inputs_MB[1, r], inputs_MB[2, r]
+            v_0, v_1, v_2, v_b = v_0 + v * one, v_1 + v * two, v_2 + v * three, v_b + v
+            w_0, w_1, w_2, w_b = w_0 + w * one, w_1 + w * two, w_2 + w * three, w_b + w
+        _add(sums_2I, 2, v_2, w_2)
     else:
         for r in range(BLOCK):
-            total += grad_B[r]
-            one += grad_B[r] * inputs_MB[0, r]
-            two += grad_B[r] * inputs_MB[1, r]
-    sums_I[0] += one
-    sums_I[1] += two
-    sums_I[m] += total
+            v, w = grad_2B[0, r], grad_2B[1, r]
+            one, two = inputs_MB[0, r], inputs_MB[1, r]
+            v_0, v_1, v_b = v_0 + v * one, v_1 + v * two, v_b + v
+            w_0, w_1, w_b = w_0 + w * one, w_1 + w * two, w_b + w
+    _add(sums_2I, 0, v_0, w_0)
+    _add(sums_2I, 1, v_1, w_1)
+    _add(sums_2I, m, v_b, w_b)
     for i in range(3, m):
-        one = np.float32(0.0)
+        v_0 = w_0 = np.float32(0.0)
         for r in range(BLOCK):
-            one += grad_B[r] * inputs_MB[i, r]
-        sums_I[i] += one
+            v_0 += grad_2B[0, r] * inputs_MB[i, r]
+            w_0 += grad_2B[1, r] * inputs_MB[i, r]
+        _add(sums_2I, i, v_0, w_0)
 
 
 @jit_sums
@@ -66,3 +77,9 @@ def total(grad_B):  # type: ignore[no-untyped-def]
     for r in range(BLOCK):
         result += grad_B[r]
     return result
+
+
+@jit_sums
+def _add(sums_2I, i, v, w):  # type: ignore[no-untyped-def]
+    sums_2I[0, i] += v
+    sums_2I[1, i] += w

@@ -28,16 +28,17 @@ class Packed(NamedTuple):
     Attributes
     ----------
     hidden_TCUI
-        For every hidden unit, its M weights and its bias. No unit if there is no hidden layer.
+        For every hidden unit, its M weights and its bias. No unit if there is no hidden layer; an
+        odd number is made even by a unit of zeros, as the kernel takes two at a time.
     output_TCI
         The output's weights and its bias.
-    table_KR
-        The other axes' factors, entities of all axes in one row per component.
+    table_RK
+        The other axes' factors, a row for every entity of any axis.
     """
 
     hidden_TCUI: Singles
     output_TCI: Singles
-    table_KR: Singles
+    table_RK: Singles
 
     def equals(self, other: "Packed") -> bool:
         """Return whether both hold the same numbers."""
@@ -53,8 +54,11 @@ def pack(layout: AxisLayout, network: Network, weights: Weights, factors: Factor
     if last:
         hidden_TCUI = _with_bias(weights, 0) / _unit(network.hidden_activation != "relu")
         output_TCI[:, :, :-1] *= _unit(network.hidden_activation == "softplus")
-    table_KR = np.concatenate([z_DK.T for z_DK in other_factors(layout, factors)], axis=1)
-    return Packed(_single(hidden_TCUI), _single(output_TCI), _single(table_KR))
+    if last and network.hidden_units % 2:
+        hidden_TCUI = np.insert(hidden_TCUI, network.hidden_units, 0.0, axis=2)
+        output_TCI = np.insert(output_TCI, network.hidden_units, 0.0, axis=2)
+    table_RK = np.concatenate(other_factors(layout, factors))
+    return Packed(_single(hidden_TCUI), _single(output_TCI), _single(table_RK))
 
 
 def unpack(
@@ -65,6 +69,9 @@ def unpack(
     What reaches a hidden unit has passed its output weight: the kernel leaves that factor out.
     """
     gradient, last = {}, network.hidden_layers
+    if last:
+        hidden_TCUI = hidden_TCUI[:, :, : network.hidden_units]
+        output_TCI = np.delete(output_TCI, slice(network.hidden_units, -1), axis=2)
     for t, kind in enumerate(KINDS):
         if last:
             output_CUO = np.clip(weights[f"{kind}_weight_1"], -WEIGHT_CAP, WEIGHT_CAP)

@@ -19,13 +19,15 @@ def sum_pieces(
     first_M: Ints,
     *extra: Any,
     dtype: DTypeLike = np.float64,
+    width: int | None = None,
 ) -> NDArray[Any]:
-    """Return ``kernel``'s sums per entity, as wide as the table; zero for an empty entity.
+    """Return ``kernel``'s sums per entity, as wide as the table or `width`; zero for an empty one.
 
     The kernel is called with its range of pieces, the layout's arrays, the table with the first
     rows of this axis and of the others, a row of sums per piece to add to, and `extra`.
     """
-    sums_SW = np.zeros((len(layout.piece_entity_S), table_RW.shape[1]), dtype=dtype)
+    width = table_RW.shape[1] if width is None else width
+    sums_SW = np.zeros((len(layout.piece_entity_S), width), dtype=dtype)
     own_first, first_J = first_M[layout.axis], np.delete(first_M, layout.axis)
 
     def visit(start: int, stop: int) -> None:
@@ -45,7 +47,7 @@ def sum_pieces(
         )
 
     run_chunks(visit, len(layout.chunk_piece_C1) - 1)
-    sums_DW = np.zeros((len(layout.indptr_D1) - 1, table_RW.shape[1]), dtype=dtype)
+    sums_DW = np.zeros((len(layout.indptr_D1) - 1, width), dtype=dtype)
     _merge(layout.piece_entity_S, sums_SW, sums_DW)
     return sums_DW
 

@@ -15,14 +15,14 @@ def cell_rates(factors: Factors, indices_NM: Positions) -> Floats:
     rate_N = np.empty(len(indices_NM))
 
     def visit(start: int, stop: int) -> None:
-        _rates(*chunk_edges(start, stop, len(rate_N)), *cells, rate_N)
+        write_rates(*chunk_edges(start, stop, len(rate_N)), *cells, rate_N)
 
     run_chunks(visit, chunk_count(len(rate_N)))
     return rate_N
 
 
 @jit_sums
-def _rates(start, stop, entity_N, others_NJ, table_RW, first_J, rate_N):  # type: ignore[no-untyped-def]
+def write_rates(start, stop, entity_N, others_NJ, table_RW, first_J, rate_N):  # type: ignore[no-untyped-def]
     """Write the rates of the cells start..stop."""
     product_W, rest_W = np.empty(table_RW.shape[1]), np.empty(table_RW.shape[1])
     for n in range(start, stop):

@@ -84,20 +84,25 @@ def _tails(x_B, tail_B):  # type: ignore[no-untyped-def]
 
 
 @jit_sums
-def add_signal(code, x_B, weight, tail_B, sum_B):  # type: ignore[no-untyped-def]
-    """Add weight times the activation; softplus counts in units of ln 2."""
+def add_signals(code, x_2B, v, w, tail_2B, sum_B):  # type: ignore[no-untyped-def]
+    """Add v and w times the activations of two units; softplus counts in units of ln 2."""
     if code == RELU:
         for r in range(BLOCK):
-            sum_B[r] += weight * max(x_B[r], _ZERO)
+            sum_B[r] += v * max(x_2B[0, r], _ZERO) + w * max(x_2B[1, r], _ZERO)
         return
-    _tails(x_B, tail_B)
+    _tails(x_2B[0], tail_2B[0])
+    _tails(x_2B[1], tail_2B[1])
     if code == SOFTPLUS:
         for r in range(BLOCK):
-            sum_B[r] += weight * (max(x_B[r], _ZERO) + log2_one_plus(tail_B[r]))
+            one = max(x_2B[0, r], _ZERO) + log2_one_plus(tail_2B[0, r])
+            two = max(x_2B[1, r], _ZERO) + log2_one_plus(tail_2B[1, r])
+            sum_B[r] += v * one + w * two
     else:
         for r in range(BLOCK):
-            e = tail_B[r]
-            sum_B[r] += weight * ((_ONE if x_B[r] >= _ZERO else e) / (_ONE + e))
+            d, e = tail_2B[0, r], tail_2B[1, r]
+            one = (_ONE if x_2B[0, r] >= _ZERO else d) / (_ONE + d)
+            two = (_ONE if x_2B[1, r] >= _ZERO else e) / (_ONE + e)
+            sum_B[r] += v * one + w * two
 
 
 @jit_sums
