@@ -156,10 +156,11 @@ def whole_iteration(problem: Problem, network: Network, repeats: int) -> None:
         "paper": lambda: step.advance(state, 2),
     }
     taken = seconds(works, repeats)
-    ratio = taken["paper"].clock / taken["plain"].clock
-    print(
-        f"paper's form, one iteration   {taken['paper'].clock:8.3f} s  {ratio:.2f} of a plain sweep"
-    )
+    paper, sweep = taken["paper"], taken["plain"]
+    print(f"paper's form, one iteration   {paper.clock:8.3f} s, ", end="")
+    print(f"{paper.processors:.3f} of processors; ", end="")
+    print(f"{paper.clock / sweep.clock:.2f} of a plain sweep by the clock, ", end="")
+    print(f"{paper.processors / sweep.processors:.2f} of processors")
 
 
 def other_networks(problem: Problem, network: Network, repeats: int) -> None:

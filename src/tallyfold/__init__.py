@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tallyfold.evaluation.search.rank import select_rank
     from tallyfold.evaluation.search.spaces import SPACES
     from tallyfold.evaluation.search.tune import tune
+    from tallyfold.evaluation.surprise import surprise
     from tallyfold.models.bptf import BPTF
     from tallyfold.models.constant import Constant
     from tallyfold.models.gibbs_bptf import GibbsBPTF
@@ -75,6 +76,7 @@ __all__ = [
     "split_entities",
     "split_time",
     "subsample",
+    "surprise",
     "tune",
     "write_counts",
     "write_report",
@@ -110,6 +112,7 @@ _HOMES = {
     "split_entities": "tallyfold.data.split",
     "split_time": "tallyfold.data.split",
     "subsample": "tallyfold.data.split",
+    "surprise": "tallyfold.evaluation.surprise",
     "write_counts": "tallyfold.data.formats",
     "write_report": "tallyfold.report.explorer",
 }

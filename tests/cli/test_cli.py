@@ -10,9 +10,12 @@ import pandas as pd
 import pytest
 
 import tallyfold as tf
-from tallyfold.cli import main
+from tallyfold.cli import app, main
 
-VERBS = ("describe", "convert", "demo")
+VERBS = tuple(
+    (command.name or command.callback.__name__).replace("_", "-")
+    for command in app.registered_commands
+)
 
 
 class Result(NamedTuple):

@@ -371,6 +371,27 @@ def test_known_entities_stay_as_they_were_when_others_come(newcomers):
     assert np.array_equal(extended.predict(cells), model.predict(cells))
 
 
+@pytest.mark.parametrize("axis", ["user", "item", "day"])
+def test_multipliers_are_found_again_when_any_axis_grows(axis, truth):
+    """Combinations get other numbers as an axis grows; each keeps what was learnt of it."""
+    last = truth.tensor.to_frame()[axis].max()
+    model = short(interactions=[("user", "item"), ("item", "day"), ("user", "day")])
+    model.fit(part(truth.tensor, lambda frame: frame[axis] < last))
+    new = part(truth.tensor, lambda frame: frame[axis] == last)
+    extended, old = model.fold_in(new, axis), part(truth.tensor, lambda frame: frame[axis] < last)
+    assert np.array_equal(extended.predict(old), model.predict(old))
+    number = list(truth.tensor.names).index(axis)
+    pairs = zip(model.fitted_.interactions, extended.fitted_.interactions, strict=True)
+    for before, after in pairs:
+        assert np.all(np.diff(after.keys_P) > 0)
+        more = len(after.keys_P) - len(before.keys_P)
+        cells = new.indices[:, [new.axis_number(truth.tensor.names[m]) for m in before.axes]]
+        assert more == (len(np.unique(cells, axis=0)) if number in before.axes else 0)
+        assert len(after.shape_P1) == len(after.rate_P1) == len(after.keys_P) + 1
+        assert (after.shape_P1[-1], after.rate_P1[-1]) == (before.shape_P1[-1], before.rate_P1[-1])
+    assert extended.score(new) > model.score(new, unknown="prior")
+
+
 def test_an_extended_model_is_saved_loaded_and_extended_again(newcomers, tmp_path):
     model, support, query = newcomers
     at_once = model.fold_in(support, "user")

@@ -13,12 +13,21 @@ from typing import Annotated, TextIO
 import typer
 
 from tallyfold.cli import datasets
+from tallyfold.cli.compare import compare
+from tallyfold.cli.components import components
 from tallyfold.cli.convert import convert
 from tallyfold.cli.demo import demo
 from tallyfold.cli.describe import describe
+from tallyfold.cli.fit import fit
+from tallyfold.cli.fold_in import fold_in
+from tallyfold.cli.predict import predict
+from tallyfold.cli.profile import profile
 from tallyfold.cli.rank import rank
 from tallyfold.cli.report import report
 from tallyfold.cli.reproduce import reproduce
+from tallyfold.cli.score import score
+from tallyfold.cli.surprise import surprise
+from tallyfold.cli.top import top
 from tallyfold.cli.tune import tune
 from tallyfold.errors import DroppedWarning, TallyfoldError
 from tallyfold.version import __version__
@@ -31,6 +40,7 @@ SAID_HERE = {
     "bad_lines=": "--bad-lines skip",
     "encoding=": "--encoding NAME",
     "columns=": "--columns A,B,...",
+    "unknown=": "--unknown prior",
 }
 """What the library's messages call an argument, and the option that it is here."""
 
@@ -42,14 +52,17 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(describe)
-app.command()(convert)
-app.command()(demo)
-app.command()(tune)
-app.command()(rank)
-app.command()(report)
-app.command()(reproduce)
-app.add_typer(datasets.app, name="datasets")
+PANELS = {
+    "Start": (demo, describe, convert),
+    "Fit and compare": (fit, compare, tune, rank),
+    "Ask a model": (score, predict, components, top, profile, surprise, fold_in, report),
+    "The paper": (reproduce,),
+}
+"""The verbs, in the order and the groups that the help shows."""
+for _panel, _verbs in PANELS.items():
+    for _verb in _verbs:
+        app.command(rich_help_panel=_panel)(_verb)
+app.add_typer(datasets.app, name="datasets", rich_help_panel="The paper")
 
 
 def _show_version(wanted: bool) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallyfold.cli import options
+from tallyfold.cli.fit_progress import duration
+from tallyfold.cli.streams import files_of
 from tallyfold.cli.terminal import console, printable, size, table
 
 if TYPE_CHECKING:
@@ -20,7 +22,8 @@ BAR_WIDTH = 30
 
 def describe(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE", help="One file, several, or a quoted glob.")
+        list[str],
+        typer.Argument(metavar="FILE", help="One file, several, a quoted glob, or - for CSV."),
     ],
     axes: options.Axes = None,
     value: options.Value = None,
@@ -40,7 +43,8 @@ def describe(
     """Describe the counts in a file: sizes, density, values, busiest labels.
 
     Reads Parquet, CSV, TSV and JSON lines (also .gz and .zst), FROSTT .tns
-    and .npz. What a filter or a rule left out is listed.
+    and .npz. What a filter or a rule left out is listed. The time and memory
+    of a fit are an order of magnitude, for one core.
 
     \b
     [bold]Examples[/]
@@ -48,11 +52,13 @@ def describe(
       tallyfold describe a.csv --axes user,item,day --value n --bin day=month
       tallyfold describe 'logs/*.jsonl' --axes user,page --min-nonzeros user=5
       tallyfold describe counts.npz --json
+      zcat events.csv.gz | tallyfold describe - --axes user,page
     """  # noqa: D301
     from tallyfold.data.formats import read_counts
 
     keywords = options.reading(axes, value, count_rows, bins, min_nonzeros, top, delimiter)
-    tensor = read_counts(files[0] if len(files) == 1 else files, **keywords)
+    with files_of(files) as paths:
+        tensor = read_counts(paths[0] if len(paths) == 1 else paths, **keywords)
     facts = facts_of(tensor, busiest)
     if as_json:
         typer.echo(json.dumps(facts, ensure_ascii=False, indent=2))
@@ -77,7 +83,14 @@ def facts_of(tensor: "CountTensor", busiest: int = 5) -> dict[str, Any]:
         "axes": [_axis_facts(tensor, position, busiest) for position in range(len(tensor.axes))],
         "dropped": [str(record) for record in tensor.dropped],
         "bytes": tensor.nbytes,
+        "fit": _fit_facts(tensor),
     }
+
+
+def _fit_facts(tensor: "CountTensor") -> dict[str, Any]:
+    from tallyfold.evaluation.fit_cost import fit_cost
+
+    return {"model": "vae-bptf", "components": 10, **fit_cost(tensor, 10)._asdict()}
 
 
 def _axis_facts(tensor: "CountTensor", position: int, busiest: int) -> dict[str, Any]:
@@ -139,6 +152,7 @@ def show(facts: dict[str, Any], out: "Console") -> None:
             f"mean count {facts['mean']:.3g}, most frequent {facts['most_frequent']:,}, "
             f"largest {facts['largest']:,}"
         )
+        out.print(_fit_line(facts["fit"]))
     for line in facts["dropped"]:
         out.print(f"left out: {printable(line)}", markup=False)
     tables = [_histogram_table(facts, out.options.ascii_only), _axes_table(facts)]
@@ -146,6 +160,12 @@ def show(facts: dict[str, Any], out: "Console") -> None:
     for each in tables:
         out.print()
         out.print(each)
+
+
+def _fit_line(fit: dict[str, Any]) -> str:
+    least, most = (duration(fit[f"{end}_seconds"]) for end in ("least", "most"))
+    what = f"a fit of {fit['model']} with {fit['components']} components"
+    return f"{what}: roughly {least} to {most}, {size(fit['bytes'])}"
 
 
 def _histogram_table(facts: dict[str, Any], ascii_only: bool) -> "Table":

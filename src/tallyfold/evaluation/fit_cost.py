@@ -9,7 +9,7 @@ from tallyfold.models.parameters import check_parameters, integer
 
 LEAST_SECONDS, MOST_SECONDS = 1.0, 4.0
 LEAST_SECONDS_PER_CELL, MOST_SECONDS_PER_CELL = 80e-6, 260e-6
-"""Of VAE-BPTF with 10 components on one core, as in ``docs/results/vae-bptf.md``."""
+"""Of VAE-BPTF with 10 components on one core; ``benchmarks/bench_fit_cost.py`` checks them."""
 SLOWER_PER_COMPONENT = 0.01
 """Sweeps take longer with more components, the training of the encoders hardly."""
 

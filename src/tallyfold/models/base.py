@@ -230,11 +230,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         """
         if point not in ("mean", "median"):
             raise ParameterError(f"`point` must be 'mean' or 'median'; got {point!r}.")
-        positions = cell_positions(self.axes_, cells, unknown)
-        if point == "mean" and self.fitted_.likelihood is None:
-            return self._rates(positions)
-        predictive = self._predictive(positions)
-        return predictive.mean() if point == "mean" else predictive.median()
+        return self._point(cell_positions(self.axes_, cells, unknown), point)
 
     def rate(self, cells: Any, *, unknown: Unknown = "error") -> Floats:
         """Return the rates of cells: calibrated posterior means, before any truncation."""
@@ -306,6 +302,15 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     def _moments(self, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:
         """Return mean and variance of the rates of cells, not calibrated; -1 is unknown."""
         return self.posterior_.rate_moments(positions)
+
+    def _point(
+        self, positions: npt.NDArray[np.int32], point: str, said: CountMixture | None = None
+    ) -> Floats | Ints:
+        """Return the mean or median of cells; `said` is their predictive, if known already."""
+        if point == "mean" and self.fitted_.likelihood is None:
+            return self._rates(positions)
+        said = self._predictive(positions) if said is None else said
+        return said.mean() if point == "mean" else said.median()
 
     def _rates(self, positions: npt.NDArray[np.int32]) -> Floats:
         return self.calibration_.rates(self._moments(positions)[0])

@@ -13,12 +13,13 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.loop import Rules, State
 from tallyfold.inference.training import TrainingCells
-from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
+from tallyfold.models.base import CountModel, Floats, choose_likelihood, names_and_labels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import BOOLEAN, NONE, ZEROS, Rule, one_of
 from tallyfold.posterior.point_factors import PointFactors
 from tallyfold.probability.counts import CountLikelihood
 from tallyfold.probability.fit_constant import fit_constant
+from tallyfold.probability.mixture import CountMixture
 
 
 @dataclass
@@ -127,12 +128,13 @@ class Constant(CountModel):
             extra={"statistics": _statistics(counts, frequency)},
         )
 
-    def predict(self, cells, point="mean", *, unknown="error"):  # type: ignore[no-untyped-def]
-        """Predict the same statistic of the training counts for every cell."""
-        which = super().predict(cells, point, unknown=unknown)
+    def _point(
+        self, positions: npt.NDArray[np.int32], point: str, said: CountMixture | None = None
+    ) -> Floats:
+        """Return the same statistic of the training counts for every cell."""
         statistic = self.statistic or point
         value = self.fitted_.extra["statistics"][("mean", "median", "mode").index(statistic)]
-        return np.full(len(which), float(value))
+        return np.full(len(positions), float(value))
 
 
 def _statistics(

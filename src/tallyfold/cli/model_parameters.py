@@ -1,0 +1,175 @@
+"""Which model, with which parameters: from the command line and from a file."""
+
+import difflib
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from tallyfold.errors import FormatError, ParameterError
+
+if TYPE_CHECKING:
+    from tallyfold.models.base import CountModel
+    from tallyfold.models.parameters import Rule
+
+DEFAULT = "vae-bptf"
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any parameter of the model; none, true and false are words. Repeatable.",
+        rich_help_panel="Model",
+    ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Parameters from a TOML file, in a table \\[model] or without, or from the JSON of "
+        "tallyfold tune. The command line wins.",
+        rich_help_panel="Model",
+    ),
+]
+Components = Annotated[
+    int | None,
+    typer.Option(
+        "--components", "-k", metavar="K", help="How many components.", rich_help_panel="Model"
+    ),
+]
+Zeros = Annotated[
+    str | None,
+    typer.Option(
+        metavar="missing|observed",
+        help="What cells without a row are: unknown (the default), or counts of zero.",
+        rich_help_panel="Model",
+    ),
+]
+MaxIter = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="At most so many iterations.", rich_help_panel="Model"),
+]
+
+
+class Given(NamedTuple):
+    """A value for a parameter, and where it was given."""
+
+    value: Any
+    where: str
+
+
+def chosen_model(name: str | None, config: Path | None, given: Mapping[str, Given]) -> "CountModel":
+    """Make a model of the parameters in a file and of those given, which win."""
+    from tallyfold.models.registry import MODELS
+
+    filed_name, filed = (None, {}) if config is None else parameters_in(config)
+    name = name or filed_name or DEFAULT
+    if name not in MODELS:
+        raise ParameterError(f"--model must be one of {', '.join(MODELS)}; got {name!r}.")
+    kind = MODELS[name]
+    known = kind().get_params()
+    parameters = {}
+    for key, one in (filed | dict(given)).items():
+        if key not in known:
+            raise unknown_parameter(key, one.where, name, list(known))
+        parameters[key] = typed(key, one, kind.rules.get(key))
+    return kind(**parameters)  # type: ignore[no-any-return]
+
+
+def settings(texts: Sequence[str] | None, **flags: Any) -> dict[str, Given]:
+    """Gather what --set and the options of their own (by parameter) give; refuse one given twice.
+
+    Examples
+    --------
+    >>> settings(["prior_shape=0.5"], n_components=None, max_iter=5)["prior_shape"].value
+    '0.5'
+    """
+    found = {
+        name: Given(value, OPTIONS[name]) for name, value in flags.items() if value is not None
+    }
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise ParameterError(f"--set wants NAME=VALUE; got {text!r}.")
+        name = name.strip()
+        if name in found:
+            raise ParameterError(f"{name} is given twice: {found[name].where} and --set {text}.")
+        found[name] = Given(value, f"--set {text}")
+    return found
+
+
+OPTIONS = {
+    "n_components": "--components",
+    "zeros": "--zeros",
+    "max_iter": "--max-iter",
+    "random_state": "--seed",
+}
+"""Parameters that have an option of their own."""
+
+
+def parameters_in(file: Path) -> tuple[str | None, dict[str, Given]]:
+    """Read a model's name, if there is one, and parameters from a TOML or JSON file."""
+    text = file.read_bytes().decode("utf-8", errors="replace")
+    try:
+        document = json.loads(text) if file.suffix.lower() == ".json" else tomllib.loads(text)
+    except ValueError as error:
+        raise FormatError(f"{file}: {error}.") from None
+    if not isinstance(document, dict):
+        raise FormatError(f"{file} must hold names and values; it holds a {type(document)}.")
+    name = document.get("model")
+    if isinstance(name, dict):
+        found, name = dict(name), None
+    elif isinstance(document.get("parameters"), dict):
+        found = document["parameters"]
+    else:
+        found = {key: value for key, value in document.items() if key != "model"}
+    name = found.pop("name", name) if "name" in found else name
+    return name, {key: Given(value, str(file)) for key, value in found.items()}
+
+
+def typed(name: str, given: Given, rule: "Rule | None") -> Any:
+    """Read a value as the first type in which the parameter may have it.
+
+    Examples
+    --------
+    >>> from tallyfold.models.parameters import NONE, integer
+    >>> typed("max_iter", Given("none", "--set"), integer(1) | NONE) is None
+    True
+    """
+    for value in _readings(given.value):
+        if rule is None or rule.holds(value):
+            return value
+    assert rule is not None
+    raise ParameterError(f"{name} must be {rule.wanted}; got {given.value!r} from {given.where}.")
+
+
+def _readings(value: Any) -> Iterator[Any]:
+    """Yield what a text may mean; other values mean themselves."""
+    if not isinstance(value, str):
+        yield value
+        return
+    for number in (int, float):
+        try:
+            yield number(value)
+        except ValueError:
+            continue
+    yield from {"true": [True], "false": [False]}.get(value.lower(), [])
+    yield value  # before None: some parameters have the word "none"
+    yield from [None] if value.lower() in ("none", "null") else []
+    try:
+        yield json.loads(value)
+    except ValueError:
+        return
+
+
+def unknown_parameter(key: str, where: str, model: str, known: list[str]) -> ParameterError:
+    """Return an error that names the parameters there are, the most similar first."""
+    close = difflib.get_close_matches(key, known, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return ParameterError(
+        f"{key!r} ({where}) is no parameter of {model}.{hint} There are {', '.join(known)}."
+    )

@@ -1,0 +1,85 @@
+"""``tallyfold surprise``: the cells that a model did not expect."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallyfold.cli import model_options, options
+from tallyfold.cli.frames import as_json as written
+from tallyfold.cli.frames import records, show_frame
+from tallyfold.cli.streams import STREAM, write_csv
+from tallyfold.cli.terminal import console, printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMATS = {"count": ",d", "mean": ".3g", "low": ",d", "high": ",d", "log10_p": ".1f"}
+
+
+def surprise(
+    folder: model_options.Folder,
+    files: model_options.Files,
+    tail: Annotated[
+        str,
+        typer.Option(
+            metavar="upper|lower|both", help="Counts too large, too small, or either way."
+        ),
+    ] = "both",
+    most: Annotated[int, typer.Option("--top", metavar="N", min=1, help="How many cells.")] = 20,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Write all cells instead; - for standard output."
+        ),
+    ] = None,
+    value: options.Value = None,
+    count_rows: options.CountRows = False,
+    bins: options.Bins = None,
+    delimiter: options.Delimiter = None,
+    unknown: model_options.UnknownCells = "error",
+    as_json: model_options.AsJson = False,
+) -> None:
+    """Rank cells by how unlikely their counts are to the model.
+
+    p is P(Y >= y), P(Y <= y), or with both tails twice the smaller mid-p value;
+    by_chance says how many of these cells would be as unlikely by chance. Cells
+    that the model was fitted on surprise it less than they should.
+
+    \b
+    [bold]Examples[/]
+      tallyfold surprise model new.parquet --value count
+      tallyfold surprise model new.parquet --value count --tail upper --top 50
+      tallyfold surprise model new.npz --out ranked.csv
+    """  # noqa: D301
+    from tallyfold.data.formats.rows import written_ending
+    from tallyfold.evaluation.surprise import surprise as surprise_of
+    from tallyfold.models.storage import load
+
+    if out not in (None, STREAM):
+        written_ending(Path(str(out)))
+    model = load(folder)
+    counts = model_options.counts_for(model, files, value, count_rows, bins, delimiter)
+    counts = model_options.known_cells(model, counts, unknown)
+    frame = surprise_of(model, counts, tail=tail, top=most if out is None else None)  # type: ignore[arg-type]
+    if out is not None:
+        _write(frame, out)
+    elif as_json:
+        typer.echo(written({"cells": counts.nnz, "tail": tail, "top": records(frame)}))
+    else:
+        title = f"The least expected of {counts.nnz:,} cells"
+        shown = frame.drop(columns=["side", "p", "by_chance"])
+        show_frame(console(), title, shown, FORMATS)
+
+
+def _write(frame: "pd.DataFrame", out: str) -> None:
+    import pyarrow as pa
+
+    from tallyfold.data.formats.rows import write_rows
+
+    tables = iter([pa.Table.from_pandas(frame, preserve_index=False)])
+    if out == STREAM:
+        write_csv(tables)
+        return
+    rows = write_rows(tables, out)
+    console().print(f"wrote {rows:,} rows to {printable(out)}", markup=False, soft_wrap=True)

@@ -1,0 +1,41 @@
+"""What ``tallyfold describe`` says beyond the basics, which ``test_cli`` has."""
+
+import json
+
+import tallyfold as tf
+from tallyfold.cli.fit_progress import duration
+from tallyfold.evaluation.fit_cost import fit_cost
+
+
+def test_the_cost_of_a_fit_is_told(run, events, tensor):
+    given = ("describe", events, "--axes", "author,word,year", "--value", "count")
+    cost = fit_cost(tensor)
+    line = f"roughly {duration(cost.least_seconds)} to {duration(cost.most_seconds)}"
+    assert line in run(*given).out
+    fit = json.loads(run(*given, "--json").out)["fit"]
+    assert fit["model"] == "vae-bptf"
+    assert fit["bytes"] == cost.bytes
+
+
+def test_the_cost_grows_with_cells_and_components():
+    small = tf.simulate((40, 30, 10), 2, density=0.1).tensor
+    large = tf.simulate((40, 30, 10), 2, density=0.4).tensor
+    assert fit_cost(large).most_seconds > fit_cost(small).most_seconds
+    assert fit_cost(large).bytes > 3 * fit_cost(small).bytes / 2
+    assert fit_cost(small, 50).bytes > fit_cost(small, 10).bytes
+    # nips of docs/results has 602,602 training cells, and takes some 110 seconds
+    ratio = 602_602 / large.nnz
+    least, most, _ = fit_cost(large)
+    assert (least - 1) * ratio < 110 < (most - 4) * ratio
+
+
+def test_events_may_come_through_a_pipe(run, frame):
+    text = frame.to_csv(index=False)
+    given = ("--axes", "author,word,year", "--value", "count", "--json")
+    assert json.loads(run("describe", "-", *given, stdin=text).out)["cells"] == len(frame)
+
+
+def test_a_pipe_and_a_file_do_not_go_together(run, events):
+    result = run("describe", "-", events, "--axes", "author,word")
+    assert result.code == 2
+    assert "standard input" in result.err

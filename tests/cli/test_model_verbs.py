@@ -1,0 +1,310 @@
+"""The verbs that ask a fitted model: score, surprise, top, components, profile, fold-in."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tallyfold as tf
+from tallyfold.evaluation.profiles import profile, top_entities
+from tallyfold.evaluation.surprise import surprise
+
+VERBS = ("score", "surprise", "top", "components", "profile", "fold-in", "compare")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_has_examples(run, verb):
+    result = run(verb, "--help")
+    assert result.code == 0
+    assert f"tallyfold {verb} " in result.out
+    assert "Example" in result.out
+    assert max(len(line) for line in result.out.splitlines()) <= 80
+
+
+# -- score ----------------------------------------------------------------------------------------
+
+
+def test_score_is_the_models_own(run, folder, model, events, tensor):
+    result = run("score", folder, events, "--value", "count")
+    assert (result.code, result.err) == (0, "")
+    assert f"Scores on {tensor.nnz:,} cells" in result.out
+    assert f"{model.score(tensor):.4f}" in result.out
+
+
+def test_score_beside_floors(run, folder, model, tensor, tmp_path):
+    train, test = tf.split(tensor, 0.2)
+    tf.write_counts(train, tmp_path / "train.npz")
+    tf.write_counts(test, tmp_path / "test.parquet")
+    given = ("--train", tmp_path / "train.npz", "--json")
+    result = run("score", folder, tmp_path / "test.parquet", *given)
+    scores = json.loads(result.out)["scores"]
+    assert scores["bptf"]["log-pmf-positive"] == pytest.approx(model.score(test))
+    constant = tf.Constant().fit(train)
+    wanted = constant.score(test)
+    assert scores["constant negative binomial"]["log-pmf-positive"] == pytest.approx(wanted)
+    result = run("score", folder, tmp_path / "test.parquet", "--metrics", "all", *given)
+    assert json.loads(result.out)["scores"]["bptf"]["auc"] > 0
+    assert max(len(line) for line in run("score", folder, tmp_path / "test.parquet",
+               "--train", tmp_path / "train.npz").out.splitlines()) <= 80  # fmt: skip
+
+
+def test_labels_of_another_type_are_the_same_labels(run, folder, model, frame, tensor, tmp_path):
+    frame.astype({"year": str}).to_parquet(tmp_path / "text.parquet")
+    frame.to_csv(tmp_path / "plain.csv", index=False)
+    tf.BPTF(n_components=2, max_iter=10).fit(
+        tf.CountTensor.from_frame(frame.astype({"year": str}), tensor.names, "count")
+    ).save(tmp_path / "of text")
+    wanted = pytest.approx(model.score(tensor))
+    for which in (folder, tmp_path / "of text"):
+        for file in ("text.parquet", "plain.csv"):
+            result = run("score", which, tmp_path / file, "--value", "count", "--json")
+            assert json.loads(result.out)["scores"]["bptf"]["log-pmf-positive"] == wanted
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "--value COLUMN or --count-rows"),
+        (("--value", "count", "--metrics", "accuracy"), "accuracy"),
+        (("--value", "count", "--metrics", "auc"), "train"),
+        (("--value", "many"), "many"),
+    ],
+)
+def test_score_refuses_what_it_cannot_do(run, folder, events, arguments, words):
+    result = run("score", folder, events, *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert words in result.err
+
+
+@pytest.mark.parametrize("verb", ["score", "surprise"])
+def test_cells_of_unknown_labels_are_refused_or_left_out(run, folder, frame, tmp_path, verb):
+    more = pd.concat([frame, frame.iloc[:7].assign(author="nobody")])
+    more.to_parquet(tmp_path / "more.parquet")
+    given = (verb, folder, tmp_path / "more.parquet", "--value", "count", "--json")
+    result = run(*given)
+    assert (result.code, result.out) == (2, "")
+    assert "7 of " in result.err
+    assert "author 'nobody'" in result.err
+    result = run(*given, "--unknown", "skip")
+    assert "left out" in result.err
+    assert json.loads(result.out)["cells"] == len(frame)
+    assert run(*given, "--unknown", "prior").code == 2
+
+
+def test_a_tensor_of_other_axes_is_refused(run, folder, tmp_path):
+    tf.write_counts(tf.simulate((5, 4, 3), 1, density=0.5).tensor, tmp_path / "x.npz")
+    result = run("score", folder, tmp_path / "x.npz")
+    assert result.code == 2
+    assert "author, word, year" in result.err
+
+
+# -- surprise -------------------------------------------------------------------------------------
+
+
+def test_surprise_ranks_cells(run, folder, model, frame, tensor, tmp_path):
+    odd = frame.assign(count=frame["count"].where(frame.index != 5, 900))
+    odd.to_parquet(tmp_path / "odd.parquet")
+    given = ("surprise", folder, tmp_path / "odd.parquet", "--value", "count")
+    result = run(*given, "--top", "3")
+    assert (result.code, result.err) == (0, "")
+    assert "900" in result.out
+    found = json.loads(run(*given, "--top", "3", "--json").out)["top"]
+    assert len(found) == 3
+    first = frame.iloc[5]
+    assert [found[0][name] for name in ("author", "word", "year", "count")] == [
+        first["author"], first["word"], first["year"], 900,
+    ]  # fmt: skip
+    counts = tf.CountTensor.from_frame(odd, tensor.names, "count")
+    wanted = surprise(model, counts, tail="lower")
+    result = run(*given, "--tail", "lower", "--out", tmp_path / "all.parquet")
+    assert f"wrote {tensor.nnz:,} rows" in result.out
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "all.parquet"), wanted)
+    piped = pd.read_csv(io.StringIO(run(*given, "--out", "-").out))
+    assert piped["author"].iloc[0] == first["author"]
+    assert len(piped) == tensor.nnz
+
+
+def test_surprise_refuses_a_tail_that_is_none(run, folder, events):
+    result = run("surprise", folder, events, "--value", "count", "--tail", "left")
+    assert result.code == 2
+    assert "'upper' or 'lower' or 'both'" in result.err
+
+
+# -- top, components, profile ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("who", ["Ada Lovelace", "Zoë=Ünïcode", "-dash", "[red]x[/]"])
+def test_odd_labels_are_found(run, folder, model, who):
+    given = ("top", folder, "--for", f"author={who}", "--for", "year=2005", "--axis", "word")
+    result = run(*given, "--top", "4")
+    assert (result.code, result.err) == (0, "")
+    assert who in result.out
+    wanted = top_entities(model, "word", {"author": who, "year": 2005}, top=4)
+    found = json.loads(run(*given, "--top", "4", "--json").out)
+    assert found["for"] == {"author": who, "year": 2005}
+    assert [row["label"] for row in found["top"]] == wanted["label"].tolist()
+    np.testing.assert_allclose([row["sd"] for row in found["top"]], wanted["sd"])
+    result = run("profile", folder, "--of", f"author={who}")
+    assert result.code == 0
+    assert who in result.out
+
+
+def test_profile_is_the_librarys(run, folder, model):
+    found = json.loads(run("profile", folder, "--of", "year=2004", "--json").out)
+    wanted = profile(model, "year", 2004)
+    assert found["label"] == 2004
+    assert [row["component"] for row in found["components"]] == wanted["component"].tolist()
+    np.testing.assert_allclose([row["low"] for row in found["components"]], wanted["low"])
+
+
+def test_components_of_every_axis_or_one(run, folder, model):
+    result = run("components", folder, "--top", "3")
+    assert result.code == 0
+    for axis in ("author", "word", "year"):
+        assert f"% of the rate: {axis}" in result.out
+    rows = json.loads(run("components", folder, "--axis", "word", "--component", "1", "--json").out)
+    wanted = model.components("word").query("component == 1")
+    assert [row["label"] for row in rows] == wanted["label"].tolist()
+    assert {row["axis"] for row in rows} == {"word"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("top", "--axis", "word", "--for", "author=Ada Lovelac"), "Did you mean 'Ada Lovelace'?"),
+        (("top", "--axis", "word", "--for", "nobody"), "AXIS=LABEL"),
+        (("top", "--axis", "word", "--for", "year=MMX"), "such as 2003"),
+        (("top", "--axis", "word", "--for", "word=w01"), "other than the one ranked"),
+        (("top", "--axis", "place"), "no axis 'place'"),
+        (("top", "--axis", "word", "--for", "year=2003", "--for", "year=2004"), "given twice"),
+        (("profile", "--of", "author=nobody"), "nobody"),
+        (("profile", "--of", "year=2004", "--level", "2"), "`level`"),
+        (("components", "--axis", "place"), "no axis 'place'"),
+        (("components", "--component", "9"), "from 0 to 1"),
+    ],
+)
+def test_what_is_not_there_is_code_2(run, folder, arguments, words):
+    result = run(arguments[0], folder, *arguments[1:])
+    assert (result.code, result.out) == (2, "")
+    assert words in result.err
+    assert "Traceback" not in result.err
+
+
+def test_a_name_with_an_equals_sign_is_found_by_the_models_axes(run, tmp_path):
+    drawn = tf.simulate((12, 10), 1, density=0.6, axes=("a=b", "a")).tensor
+    tf.BPTF(n_components=1, max_iter=3).fit(drawn).save(tmp_path / "m")
+    result = run("top", tmp_path / "m", "--axis", "a", "--for", "a=b=a=b-03", "--json")
+    assert json.loads(result.out)["for"] == {"a=b": "a=b-03"}
+
+
+def test_a_model_without_a_posterior_says_so(run, tensor, tmp_path):
+    tf.PTFKL(n_components=2, max_iter=3).fit(tensor).save(tmp_path / "m")
+    assert "no posterior" in run("profile", tmp_path / "m", "--of", "year=2004").out
+    assert "no posterior" in run("top", tmp_path / "m", "--axis", "word").out
+
+
+# -- fold-in --------------------------------------------------------------------------------------
+
+
+def test_fold_in_adds_labels(run, frame, tmp_path):
+    is_new = frame["author"].isin(["author 1", "author 2"])
+    axes = ["author", "word", "year"]
+    old = tf.CountTensor.from_frame(frame[~is_new], axes, "count")
+    model = tf.VAEBPTF(n_components=2, max_iter=8).fit(old)
+    model.save(tmp_path / "m")
+    frame[is_new].to_csv(tmp_path / "new.csv", index=False)
+    given = ("--axis", "author", "--value", "count", "--out", tmp_path / "m2")
+    result = run("fold-in", tmp_path / "m", tmp_path / "new.csv", *given)
+    assert (result.code, result.err) == (0, "")
+    assert "author has 2 new labels, 30 in all" in result.out
+    new = tf.CountTensor.from_frame(frame[is_new], axes, "count")
+    wanted = model.fold_in(new, "author").predict(new)
+    np.testing.assert_allclose(tf.load(tmp_path / "m2").predict(new), wanted)
+    result = run("fold-in", tmp_path / "m2", tmp_path / "new.csv", *given)
+    assert result.code == 2
+    assert "known already" in result.err
+
+
+def test_fold_in_of_another_model_is_refused(run, folder, events, tmp_path):
+    given = ("--axis", "author", "--value", "count", "--out", tmp_path / "m2")
+    result = run("fold-in", folder, events, *given)
+    assert result.code == 2
+    assert "holds bptf" in result.err
+    assert not (tmp_path / "m2").exists()
+
+
+# -- compare --------------------------------------------------------------------------------------
+
+AXES = ("--axes", "author,word,year", "--value", "count")
+QUICK = (*AXES, "--models", "bptf,ptf-kl", "--max-iter", "4", "-k", "2")
+
+
+def test_compare_has_means_and_standard_errors(run, events, tensor):
+    result = run("compare", events, *QUICK, "--seeds", "3", "--json")
+    found = json.loads(result.out)
+    assert list(found) == [
+        "constant Poisson", "constant negative binomial", "main effects", "bptf", "ptf-kl",
+    ]  # fmt: skip
+    scores = []
+    for seed in range(3):
+        train, test = tf.split(tensor, 0.2, random_state=seed)
+        scores.append(tf.BPTF(n_components=2, max_iter=4, random_state=seed).fit(train).score(test))
+    of_bptf = found["bptf"]["scores"]["log-pmf-positive"]
+    assert of_bptf["mean"] == pytest.approx(np.mean(scores))
+    assert of_bptf["standard_error"] == pytest.approx(np.std(scores, ddof=1) / np.sqrt(3))
+    assert found["bptf"]["seeds"] == 3
+
+
+def test_compare_shows_a_table_and_goes_on_from_its_rows(run, events, tmp_path):
+    given = ("compare", events, *QUICK, "--seeds", "2", "--out", tmp_path / "rows")
+    first = run(*given)
+    assert first.code == 0
+    assert " ±0." in first.out
+    assert max(len(line) for line in first.out.splitlines()) <= 80
+    assert len(list((tmp_path / "rows").glob("*.parquet"))) == 10
+    assert "bptf, seed 1" in first.err
+    again = run(*given)
+    assert again.out == first.out
+    assert again.err == ""  # nothing was fitted
+    result = run(*given, "--set", "prior_shape=3")
+    assert result.code == 2
+    assert "parameters" in result.err
+
+
+def test_compare_lists_models_that_fail(run, events):
+    given = ("--models", "bptf", "--zeros", "observed", "--set", "likelihood=negative-binomial")
+    result = run("compare", events, *AXES, *given)
+    assert result.code == 0
+    assert "failed: bptf: with zeros='observed'" in result.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--models", "lda"), "lda"),
+        (("--holdout", "0"), "--holdout must be a share"),
+        (("--set", "max_itr=3"), "Did you mean 'max_iter'?"),
+    ],
+)
+def test_compare_refuses_what_is_not_there(run, events, arguments, words):
+    result = run("compare", events, *AXES, "--models", "bptf", *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert words in result.err
+
+
+def test_ctrl_c_in_a_comparison_keeps_rows(run, events, tmp_path, monkeypatch):
+    fit = tf.PTFKL.fit
+
+    def interrupted(self, *arguments, **given):
+        raise KeyboardInterrupt
+
+    given = ("compare", events, *QUICK, "--out", tmp_path / "rows")
+    monkeypatch.setattr(tf.PTFKL, "fit", interrupted)
+    result = run(*given)
+    assert result.code == 130
+    assert "run it again to go on" in result.err
+    assert len(list((tmp_path / "rows").glob("*.parquet"))) == 4
+    monkeypatch.setattr(tf.PTFKL, "fit", fit)
+    assert run(*given).code == 0
