@@ -179,14 +179,16 @@ def plain_labels(labels: Any, *, axis: str, allow_missing: bool = False) -> pa.A
     return array
 
 
-def check_present(array: pa.Array | pa.ChunkedArray, axis: str, row_word: str = "position") -> None:
+def check_present(
+    array: pa.Array | pa.ChunkedArray, axis: str, row_word: str = "position", first_row: int = 0
+) -> None:
     """Refuse missing labels (null, or NaN among numbers), naming the first five places."""
     missing = array.is_null(nan_is_null=True)
     if pc.any(missing).as_py():
         where = np.flatnonzero(missing.to_numpy(zero_copy_only=False))
         raise LabelError(
             f"labels of axis {axis!r} must not be missing; got {len(where):,} missing, at "
-            f"{row_word} {listing(where.tolist())}. Drop those rows or give them a label."
+            f"{row_word} {listing((where + first_row).tolist())}. Drop those rows or give them a label."
         )
 
 

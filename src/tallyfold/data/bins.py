@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -40,9 +41,11 @@ def checked_bins(bins: Mapping[str, str] | None, axes: Sequence[str]) -> dict[st
     return dict(bins or {})
 
 
-def floor_times(values: pa.Array | pa.ChunkedArray, unit: str, axis: str) -> Any:
+def floor_times(
+    values: pa.Array | pa.ChunkedArray, unit: str, axis: str, first_row: int = 0
+) -> Any:
     """Return the moment each time's bin begins; times with a zone are taken in UTC."""
-    times = _plain_times(values, axis)
+    times = _plain_times(values, axis, first_row)
     floored = pc.floor_temporal(times, unit=unit, week_starts_monday=True)
     return floored.cast(pa.timestamp("us"))  # after flooring: casting truncates toward 1970
 
@@ -60,7 +63,7 @@ def time_labels(starts: pa.Array, unit: str, axis: str) -> pa.Array:
         ) from error
 
 
-def _plain_times(values: pa.Array | pa.ChunkedArray, axis: str) -> Any:
+def _plain_times(values: pa.Array | pa.ChunkedArray, axis: str, first_row: int) -> Any:
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     kind = values.type
@@ -69,22 +72,22 @@ def _plain_times(values: pa.Array | pa.ChunkedArray, axis: str) -> Any:
     if pa.types.is_date(kind):
         return values.cast(pa.timestamp("us"))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return _parsed(values.cast(pa.large_string()), axis)
+        return _parsed(values.cast(pa.large_string()), axis, first_row)
     raise not_a_time(axis, python_values(values[:5]), str(kind))
 
 
-def _parsed(texts: Any, axis: str) -> Any:
+def _parsed(texts: Any, axis: str, first_row: int) -> Any:
     """Read ISO times: all at once if Arrow can, else each distinct text by itself."""
-    try:
-        return texts.cast(pa.timestamp("us"))
-    except pa.ArrowInvalid:
-        distinct = pc.unique(texts)
-        moments = [_moment(text) for text in distinct.to_pylist()]
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):  # none has a zone, or each has one
+        with contextlib.suppress(pa.ArrowInvalid):
+            return texts.cast(kind).cast(pa.timestamp("us"))
+    distinct = pc.unique(texts)
+    moments = [_moment(text) for text in distinct.to_pylist()]
     bad = distinct.filter(pa.array([moment is None for moment in moments]))
     if len(bad):
         rows = np.flatnonzero(pc.is_in(texts, value_set=bad).to_numpy(zero_copy_only=False))
         shown = texts.take(pa.array(rows[:5])).to_pylist()
-        places = [f"row {row}: {text!r}" for row, text in zip(rows, shown, strict=False)]
+        places = [f"row {row}: {text!r}" for row, text in zip(rows + first_row, shown, strict=False)]
         raise not_a_time(axis, places, f"{len(rows):,} texts that are none")
     return pa.array(moments, pa.timestamp("us")).take(pc.index_in(texts, value_set=distinct))
 

@@ -16,7 +16,9 @@ MAX_COUNT = 2**53 - 1
 """The largest count: up to it floating point tells every whole number from its neighbours."""
 
 
-def whole_counts(values: Any, *, name: str, row_word: str = "row") -> npt.NDArray[np.int64]:
+def whole_counts(
+    values: Any, *, name: str, row_word: str = "row", first_row: int = 0
+) -> npt.NDArray[np.int64]:
     """Return the values as 64-bit counts, or say which rows hold something else.
 
     Parameters
@@ -27,21 +29,25 @@ def whole_counts(values: Any, *, name: str, row_word: str = "row") -> npt.NDArra
         What to call the values in an error.
     row_word
         What to call a place in an error.
+    first_row
+        The number of the first place: not 0 if the values are part of a longer column.
     """
-    numbers = _numpy_numbers(values, name, row_word)
+    numbers = _numpy_numbers(values, name, row_word, first_row)
     for what, bad, remedy in _faults(numbers):
         if bad.any():
             where = np.flatnonzero(bad)
             raise CountError(
                 f"{name} must be whole numbers from 0 to 2**53 - 1; got {len(where):,} {what}, "
-                f"{places(where, numbers, row_word)}. {remedy}"
+                f"{places(where, numbers, row_word, first_row)}. {remedy}"
             )
     return numbers.astype(np.int64, copy=False)
 
 
-def places(where: npt.NDArray[np.intp], numbers: npt.NDArray[Any], row_word: str = "row") -> str:
+def places(
+    where: npt.NDArray[np.intp], numbers: npt.NDArray[Any], row_word: str = "row", first_row: int = 0
+) -> str:
     """Name the first five rows and what they hold."""
-    shown = ", ".join(f"{row_word} {row}: {numbers[row]}" for row in where[:5])
+    shown = ", ".join(f"{row_word} {first_row + row}: {numbers[row]}" for row in where[:5])
     return shown + (f" and {len(where) - 5:,} more" if len(where) > 5 else "")
 
 
@@ -65,16 +71,16 @@ def _faults(
     return faults
 
 
-def _numpy_numbers(values: Any, name: str, row_word: str) -> npt.NDArray[Any]:
+def _numpy_numbers(values: Any, name: str, row_word: str, first_row: int) -> npt.NDArray[Any]:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         if values.null_count:
             where = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
             raise CountError(
                 f"{name} must not be missing; got {len(where):,} missing, at {row_word} "
-                f"{listing(where.tolist())}. Drop those rows, or fill in their counts."
+                f"{listing((where + first_row).tolist())}. Drop those rows, or fill in their counts."
             )
         if pa.types.is_decimal(values.type):
-            values = _whole_decimals(values, name, row_word)
+            values = _whole_decimals(values, name, row_word, first_row)
         values = _to_numpy(values)
     numbers = np.asarray(values)
     if numbers.dtype.kind not in "iuf":
@@ -92,13 +98,14 @@ def _to_numpy(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
     return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
-def _whole_decimals(values: Any, name: str, row_word: str) -> Any:
+def _whole_decimals(values: Any, name: str, row_word: str, first_row: int) -> Any:
     """Turn decimals into floating point, unless that would hide a fraction."""
     fraction = pc.not_equal(values, pc.floor(values)).to_numpy(zero_copy_only=False)
     if fraction.any():
         where = np.flatnonzero(fraction)
         shown = values.take(pa.array(where[:5])).to_pylist()
-        listed = ", ".join(f"{row_word} {row}: {n}" for row, n in zip(where, shown, strict=False))
+        rows = zip(where + first_row, shown, strict=False)
+        listed = ", ".join(f"{row_word} {row}: {n}" for row, n in rows)
         raise CountError(
             f"{name} must be whole numbers from 0 to 2**53 - 1; got {len(where):,} with a "
             f"fraction, {listed}. If they are amounts, not counts, choose a unit in which they "

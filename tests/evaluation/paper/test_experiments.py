@@ -87,6 +87,7 @@ def test_mae_and_loglik_are_two_views_of_the_same_fits(setting, tmp_path):
     assert table["published"]["nips", line_up.PAPER_FORM] == 0.532
     assert table["published"]["movie_rating", "BPTF"] == 1.447
     assert pd.isna(table["published"]["nips", "constant"])
+    assert pd.isna(table["published"]["nips", line_up.FLAGSHIP])  # not the paper's model
     assert table["as the paper ran it"]["nips", "BPTF"] > table["zeros missing"]["nips", "BPTF"]
     assert table["zeros missing, se"].notna().all()
     likelihood = loglik.tables["Log-likelihood per held-out cell"].set_index(["dataset", "model"])

@@ -68,7 +68,7 @@ def mae(setting: Setting) -> Reproduction:
             "log pmf given y >= 1": means(same, "log-pmf-positive"),
         },
         published=lambda dataset, model: published_value(
-            "mae", dataset, PUBLISHED_NAME.get(model, model), "MAE"
+            "mae", dataset, PUBLISHED_NAME.get(model, ""), "MAE"
         ),
     )
     return Reproduction(
@@ -101,7 +101,7 @@ def loglik(setting: Setting) -> Reproduction:
             "log pmf given y >= 1": means(same, "log-pmf-positive"),
         },
         published=lambda dataset, model: published_loglik(
-            "loglik", dataset, PUBLISHED_NAME.get(model, model)
+            "loglik", dataset, PUBLISHED_NAME.get(model, "")
         ),
     )
     return Reproduction(

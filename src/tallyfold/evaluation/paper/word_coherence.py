@@ -59,7 +59,7 @@ def coherence(setting: Setting) -> Reproduction:
             "zeros missing, by component": means(same, "NPMI, components"),
         },
         published=lambda dataset, model: published_value(
-            "coherence", dataset, PUBLISHED_NAME.get(model, model), "NPMI"
+            "coherence", dataset, PUBLISHED_NAME.get(model, ""), "NPMI"
         ),
     )
     return Reproduction(
