@@ -43,6 +43,7 @@ GRID = [
     {"n_components": 10, "prior_shape": 3.0},
     {"n_components": 10, "likelihood": "negative-binomial"},
 ]
+MLP_PENALTIES = (0.001, 1.0, 10.0)
 MEMBERS = 3
 
 
@@ -60,6 +61,12 @@ def bptf_mixture(train: tf.CountTensor) -> list[CountModel]:
     ]
 
 
+def mlp(train: tf.CountTensor) -> list[CountModel]:
+    """Fit the network with each strength of its penalty; return the best on its held-out cells."""
+    fits = [tf.MLPTF(loss="poisson", l2=l2).fit(train) for l2 in MLP_PENALTIES]
+    return [max(fits, key=lambda model: model.fitted_.validation_score or -np.inf)]
+
+
 def plain(make: Callable[[], CountModel]) -> Callable[[tf.CountTensor], list[CountModel]]:
     return lambda train: [make().fit(train)]
 
@@ -73,6 +80,8 @@ MODELS = {
     "VAE-BPTF, mixture of 3": (plain(lambda: tf.VAEBPTF(n_members=MEMBERS)), 1),
     "BPTF, tuned, mixture of 3": (bptf_mixture, 1),
     "VAE-BPTF, no interactions": (plain(lambda: tf.VAEBPTF(interactions="none")), 1),
+    "VAE-BPTF, leave-one-out": (plain(lambda: tf.VAEBPTF(objective="leave-one-out")), 1),
+    "MLP-TF, tuned": (mlp, 1),
     "MLP-TF, Poisson": (plain(lambda: tf.MODELS["mlp-tf"](loss="poisson")), 1),
     "VAE-BPTF, paper's form": (plain(lambda: tf.VAEBPTF.paper(max_iter=100)), 1),
     "VAE-BPTF, paper's form, truncated": (

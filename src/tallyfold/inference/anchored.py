@@ -8,15 +8,16 @@ sum. It is kept only if it predicts them better than before, so a fit cannot lea
 it cannot improve it leaves as it was.
 
 This is not the evidence bound, whose own choice of the multipliers' priors shrinks them too much
-under a truncated likelihood. Nor is it leave-one-out: a cell left out of its own sum alone still
-reaches itself through the other factors.
+under a truncated likelihood. Nor is it leave-one-out, unless asked for (`leave_one_out`): a cell
+left out of its own sum alone still reaches itself through the other factors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,8 @@ from tallyfold.inference.encoder_visits import (
     InteractionVisit,
     train,
 )
-from tallyfold.inference.held_out import HeldOutCells, Target
+from tallyfold.inference.held_out import MOST_DISPERSION, HeldOutCells, Target
+from tallyfold.inference.leave_one_out import LeaveOneOutAxisVisit, LeaveOneOutInteractionVisit
 from tallyfold.inference.loop import State
 from tallyfold.inference.training import TrainingCells
 from tallyfold.inference.variational import VariationalStep, factors_of
@@ -75,6 +77,9 @@ class AnchoredStep:
         predicted better.
     caution
         A visit is kept if it gains more than so many standard errors.
+    leave_one_out
+        Train the encoders on the training cells, each left out of its own sum; what they learnt is
+        still kept only if it predicts the held-out cells better.
     """
 
     sweeps: VariationalStep
@@ -85,6 +90,7 @@ class AnchoredStep:
     steps: int = 5
     start_sweeps: int = 60
     caution: float = 0.5
+    leave_one_out: bool = False
     seed: int = 0
 
     maximise = True
@@ -264,6 +270,10 @@ class Place:
             held_multiplier_V=self.held_multiplier_V,
             backend=self.backend,
         )
+        if self.step.leave_one_out:
+            visit = LeaveOneOutAxisVisit(
+                **_fields(visit), own_target=self._own_target(), multiplier_N=self.multiplier_N
+            )
         found = self._better(visit, f"encoder_{axis}", axis, [])
         if found is None:
             return
@@ -294,6 +304,10 @@ class Place:
             held_others_V=self.held_rate_V * self.held_multiplier_V / own_V,
             backend=self.backend,
         )
+        if self.step.leave_one_out:
+            visit = LeaveOneOutInteractionVisit(
+                **_fields(visit), own_target=self._own_target(), others_N=rate_N / own_N
+            )
         first = FIRST_STRENGTHS if int(self.state[f"effect_visits_{number}"]) == 0 else ()
         name = f"effect_encoder_{number}"
         found = self._better(visit, name, self.cells.n_axes + number, first)
@@ -305,6 +319,13 @@ class Place:
         after_P1 = shape_P1 / rate_P1
         self.multiplier_N = self.multiplier_N / own_N * after_P1[each.place_N]
         self.held_multiplier_V = self.held_multiplier_V / own_V * after_P1[each.held_place_V]
+
+    def _own_target(self) -> Target:
+        """Return the predictive distribution at the training cells, as calibrated."""
+        calibration = self._calibration()
+        r = calibration.dispersion or (self._dispersion if self.likelihood.dispersed else np.inf)
+        r_N = np.full(len(self.cells.counts_N), min(r, MOST_DISPERSION))
+        return Target(self.cells.counts_N, calibration, self.likelihood.truncated, r_N)
 
     def _exposure(self, rate_N: Floats) -> Floats:
         r_N = np.full(len(rate_N), self._dispersion)
@@ -360,6 +381,10 @@ def interactions_of(state: State, shape: Sequence[int]) -> list[Interaction]:
 def _without(state: State, prefix: str) -> State:
     """Return the arrays whose names have a prefix, without it."""
     return {n.removeprefix(prefix): value for n, value in state.items() if n.startswith(prefix)}
+
+
+def _fields(visit: AxisVisit | InteractionVisit) -> dict[str, Any]:
+    return {field.name: getattr(visit, field.name) for field in fields(visit)}
 
 
 def _with_strength(numbers: Floats, strength: float) -> Floats:

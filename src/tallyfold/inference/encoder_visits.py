@@ -120,12 +120,17 @@ class AxisVisit:
             self.backend,
         )
 
+    @property
+    def n_cells(self) -> int:
+        """How many cells the loss is a sum over."""
+        return len(self.held_out)
+
     def held_rates(self, shape_DK: Floats, rate_DK: Floats) -> Floats:
         """Return the mean rates of the held-out cells; entities without a cell get the average."""
         mean_DK = shape_DK / rate_DK
         typical_K = mean_DK.mean(axis=0, where=self.seen_D1)
         known_DK = np.where(self.seen_D1, mean_DK, typical_K)
-        factors = _with(self.mean, self.axis, known_DK)
+        factors = with_factor(self.mean, self.axis, known_DK)
         rate_V = kernels.cell_rates(factors, self.held_out.indices_NM, backend=self.backend)
         return rate_V * self.held_multiplier_V
 
@@ -139,8 +144,8 @@ class AxisVisit:
         shared_K = pull_DK.sum(axis=0, where=~self.seen_D1) / self.seen_D1.sum()  # see held_rates
         pull_DK = np.where(self.seen_D1, (pull_DK + shared_K) / rate_DK, 0.0)
         push_DK = shape_DK / rate_DK * pull_DK
-        by_shape = _with(self.geo, self.axis, self.geo[self.axis] * pull_DK)
-        by_rate = _with(self.mean, self.axis, push_DK)
+        by_shape = with_factor(self.geo, self.axis, self.geo[self.axis] * pull_DK)
+        by_rate = with_factor(self.mean, self.axis, push_DK)
         cells_NM = self.cells.indices_NM
         slope_2N = np.stack(
             [
@@ -175,6 +180,11 @@ class InteractionVisit:
     def posterior(self, numbers: Floats) -> tuple[Floats, Floats]:
         """Return the shapes and rates of all combinations; the last is one never seen."""
         return self._posterior(numbers, slice(None))
+
+    @property
+    def n_cells(self) -> int:
+        """How many cells the loss is a sum over."""
+        return len(self.held_place_V)
 
     def held_rates(self, shape_P1: Floats, rate_P1: Floats) -> Floats:
         """Return the mean rates of the held-out cells."""
@@ -225,7 +235,7 @@ def train(
     """Improve an encoder's numbers by a few steps of L-BFGS."""
     variance = np.full(len(start), weight_variance)
     variance[:N_PRIOR] = PRIOR_SD**2
-    n_cells = len(visit.target.counts_N)
+    n_cells = visit.n_cells
 
     def penalised(x: Floats) -> tuple[float, Floats]:
         value, gradient = visit.loss(x)
@@ -245,5 +255,6 @@ def train(
     return np.asarray(found.x)
 
 
-def _with(factors: Sequence[Floats], axis: int, replaced: Floats) -> list[Floats]:
+def with_factor(factors: Sequence[Floats], axis: int, replaced: Floats) -> list[Floats]:
+    """Return factors, that of one axis replaced."""
     return [replaced if m == axis else factor for m, factor in enumerate(factors)]

@@ -45,7 +45,7 @@ from tallyfold.models.parameters import (
     number,
     one_of,
 )
-from tallyfold.models.vae_forms import FORMS, refuse_ignored, settled
+from tallyfold.models.vae_forms import FORMS, LEARNT, refuse_ignored, settled
 from tallyfold.models.vae_presets import PAPER_PRESETS
 from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.interactions import Interaction, countable, with_interactions
@@ -88,8 +88,9 @@ class VAEBPTF(CountModel):
     n_components
         How many components.
     encoder, objective
-        ``"anchored"`` with ``"predictive"`` (or ``"bound"``, whose optimum is plain BPTF), or
-        ``"paper"`` with ``"bound"``. An objective of None is the form's own.
+        ``"anchored"`` with ``"predictive"`` (or ``"leave-one-out"``, which trains on the training
+        cells, each left out of its own sum, and is slower and no better; or ``"bound"``, whose
+        optimum is plain BPTF), or ``"paper"`` with ``"bound"``. None is the form's own.
     zeros
         Whether cells without an entry are ``"missing"`` or ``"observed"`` zeros. With observed
         zeros the anchored form has nothing to train on and is BPTF; the paper's form is not.
@@ -153,7 +154,7 @@ class VAEBPTF(CountModel):
     rules: ClassVar[Mapping[str, Rule]] = VARIATIONAL_RULES | {
         "n_components": integer(1),
         "encoder": one_of(*FORMS),
-        "objective": one_of("predictive", "bound") | NONE,
+        "objective": one_of("predictive", "leave-one-out", "bound") | NONE,
         "likelihood": one_of("poisson", "negative-binomial", "auto") | NONE,
         "dispersion_axis": Rule(lambda value: isinstance(value, str), "the name of an axis") | NONE,
         "interactions": one_of("auto", "none") | _AXIS_SETS | NONE,
@@ -181,7 +182,7 @@ class VAEBPTF(CountModel):
         *,
         n_components: int = 10,
         encoder: Literal["anchored", "paper"] = "anchored",
-        objective: Literal["predictive", "bound"] | None = None,
+        objective: Literal["predictive", "leave-one-out", "bound"] | None = None,
         zeros: Literal["missing", "observed"] = "missing",
         likelihood: Literal["poisson", "negative-binomial", "auto"] | None = None,
         truncated: bool | None = None,
@@ -372,7 +373,7 @@ class VAEBPTF(CountModel):
         )
         if values["likelihood"] == "auto" and validation is not None:
             sweeps = better_likelihood(sweeps)
-        learn = values["objective"] == "predictive" and held_out is not None
+        learn = values["objective"] in LEARNT and held_out is not None
         if not learn or held_out is None or held_out.nnz < LEAST_HELD_OUT:
             return AnchoredStep(sweeps, None)
         return AnchoredStep(
@@ -383,6 +384,7 @@ class VAEBPTF(CountModel):
             weight_variance=values["weight_variance"],
             steps=values["steps"],
             start_sweeps=min(START_SWEEPS, max(1, values["max_iter"] // 2)),
+            leave_one_out=values["objective"] == "leave-one-out",
             seed=self.random_state,
         )
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from tallyfold.errors import ParameterError
 
+LEARNT = ("predictive", "leave-one-out")
+"""Objectives that train the anchored encoders."""
+
 FORMS: dict[str, dict[str, Any]] = {
     "anchored": {
         "objective": "predictive",
@@ -48,7 +51,7 @@ FORMS: dict[str, dict[str, Any]] = {
 
 FIXED: dict[str, dict[str, tuple[Any, ...]]] = {
     "anchored": {
-        "objective": ("predictive", "bound"),
+        "objective": (*LEARNT, "bound"),
         "hidden_layers": (1,),
         "hidden_activation": ("relu",),
         "output_activation": ("softplus",),
@@ -95,7 +98,7 @@ def settled(encoder: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def refuse_ignored(given: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     """Refuse parameters that the others leave without effect."""
     held_out = given["validation"] and given["zeros"] == "missing"
-    learns = values["objective"] == "predictive" and held_out
+    learns = values["objective"] in LEARNT and held_out
     named = isinstance(given["interactions"], list | tuple) and given["interactions"]
     if named and not learns:
         raise ParameterError(
