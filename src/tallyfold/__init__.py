@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tallyfold.data.datasets import DATASETS, build_dataset
     from tallyfold.data.demo import load_demo
     from tallyfold.data.formats import read_counts, write_counts
+    from tallyfold.data.query import read_query
     from tallyfold.data.simulate import simulate
     from tallyfold.data.split import k_folds, split, split_entities, split_time, subsample
     from tallyfold.data.tensor import CountTensor
@@ -70,6 +71,7 @@ __all__ = [
     "load",
     "load_demo",
     "read_counts",
+    "read_query",
     "select_rank",
     "simulate",
     "split",
@@ -107,6 +109,7 @@ _HOMES = {
     "k_folds": "tallyfold.data.split",
     "load_demo": "tallyfold.data.demo",
     "read_counts": "tallyfold.data.formats",
+    "read_query": "tallyfold.data.query",
     "simulate": "tallyfold.data.simulate",
     "split": "tallyfold.data.split",
     "split_entities": "tallyfold.data.split",

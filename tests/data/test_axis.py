@@ -91,3 +91,10 @@ def test_too_many_labels_and_bad_names(monkeypatch):
         Axis("x", [1, 2, 3])
     with pytest.raises(ShapeError, match="non-empty text; got ''"):
         Axis("", [1])
+
+
+def test_a_time_of_day_is_not_cut_off_to_find_a_date() -> None:
+    axis = Axis("day", [dt.date(2024, 1, 3), dt.date(2024, 1, 4)])
+    assert axis.positions([dt.datetime(2024, 1, 4)]).tolist() == [1]
+    with pytest.raises(LabelError, match="bin"):
+        axis.positions([dt.datetime(2024, 1, 4, 23, 0)])

@@ -131,3 +131,14 @@ def test_back_ends_give_chains_that_agree(parts):
     one = chain(backend="numpy", validation=None).fit(parts.train)
     two = chain(backend="numba", validation=None).fit(parts.train)
     assert one.score(parts.test) == pytest.approx(two.score(parts.test), abs=0.02)
+
+
+def test_a_fit_stopped_in_its_burn_in_says_what_that_means():
+    tensor = tf.simulate((12, 10, 6), 2, density=0.3).tensor
+
+    def stop(progress):
+        if progress.iteration.number == 3:
+            raise KeyboardInterrupt
+
+    with pytest.warns(tf.errors.InterruptedWarning, match="still burning in .burn_in=50"):
+        tf.GibbsBPTF(n_components=2, burn_in=50).fit(tensor, callbacks=[stop])

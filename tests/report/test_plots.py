@@ -22,6 +22,7 @@ from tallyfold.errors import DataError, LabelError, ParameterError
 from tallyfold.evaluation.profiles import profile, top_entities
 from tallyfold.evaluation.scaling import scaling
 from tallyfold.evaluation.search.rank import RankChoice
+from tallyfold.models.base import CountModel
 from tallyfold.probability.counts import COUNTS
 from tallyfold.probability.mixture import CountMixture
 from tallyfold.report import plots
@@ -433,7 +434,7 @@ def test_convergence_shows_the_history(fitted):
     assert len(plots.convergence(unvalidated.fit(tensor))) == 1
 
 
-class Poissons:
+class Poissons(CountModel):
     """Stands for a model whose predictive distributions are given: Poisson, counts above zero."""
 
     def __init__(self, rate):

@@ -144,13 +144,16 @@ class Axis:
         try:
             if (_kind(asked.type), _kind(self._labels.type)) not in _CASTS:
                 raise pa.ArrowInvalid("these are different kinds of labels")
-            return asked.cast(self._labels.type)
+            cast = asked.cast(self._labels.type)
+            if _kind(asked.type) == "time" and not cast.cast(asked.type).equals(asked):
+                raise pa.ArrowInvalid("dates have no time of day")  # which Arrow would cut off
+            return cast
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             own, other = python_values(self._labels[:2]), python_values(asked[:2])
             raise LabelError(
                 f"axis {self._name!r} has labels of type {self._labels.type}, such as "
                 f"{listing(own)}; got {listing(other)} of type {asked.type}. Ask with the type the "
-                "axis has."
+                f"axis has{_BINNED if _kind(asked.type) == 'time' else ''}."
             ) from error
 
     def _unknown_message(self, labels: Iterable[Any], where: npt.NDArray[np.intp]) -> str:
@@ -188,7 +191,8 @@ def check_present(
         where = np.flatnonzero(missing.to_numpy(zero_copy_only=False))
         raise LabelError(
             f"labels of axis {axis!r} must not be missing; got {len(where):,} missing, at "
-            f"{row_word} {listing((where + first_row).tolist())}. Drop those rows or give them a label."
+            f"{row_word} {listing((where + first_row).tolist())}. Drop those rows or give them a "
+            "label."
         )
 
 
@@ -266,6 +270,7 @@ def _kind(kind: pa.DataType) -> str:
     return "text"
 
 
+_BINNED = ", or round times to the axis's unit first (bins=, --bin)"
 _CASTS = {(kind, kind) for kind in ("integer", "float", "date", "time", "zoned time")} | {
     ("integer", "float"),
     ("date", "time"),
@@ -278,6 +283,8 @@ def _arrow_array(labels: Any, axis: str) -> pa.Array:
     if isinstance(labels, pa.Array):
         return labels
     if isinstance(labels, pa.ChunkedArray):
+        if pa.types.is_string(labels.type):  # its offsets end at 2 GB of text
+            labels = labels.cast(pa.large_string())
         return labels.combine_chunks()
     try:
         values = labels if hasattr(labels, "__len__") else list(labels)

@@ -87,7 +87,9 @@ def _parsed(texts: Any, axis: str, first_row: int) -> Any:
     if len(bad):
         rows = np.flatnonzero(pc.is_in(texts, value_set=bad).to_numpy(zero_copy_only=False))
         shown = texts.take(pa.array(rows[:5])).to_pylist()
-        places = [f"row {row}: {text!r}" for row, text in zip(rows + first_row, shown, strict=False)]
+        places = [
+            f"row {row}: {text!r}" for row, text in zip(rows + first_row, shown, strict=False)
+        ]
         raise not_a_time(axis, places, f"{len(rows):,} texts that are none")
     return pa.array(moments, pa.timestamp("us")).take(pc.index_in(texts, value_set=distinct))
 

@@ -44,7 +44,10 @@ def whole_counts(
 
 
 def places(
-    where: npt.NDArray[np.intp], numbers: npt.NDArray[Any], row_word: str = "row", first_row: int = 0
+    where: npt.NDArray[np.intp],
+    numbers: npt.NDArray[Any],
+    row_word: str = "row",
+    first_row: int = 0,
 ) -> str:
     """Name the first five rows and what they hold."""
     shown = ", ".join(f"{row_word} {first_row + row}: {numbers[row]}" for row in where[:5])
@@ -77,7 +80,8 @@ def _numpy_numbers(values: Any, name: str, row_word: str, first_row: int) -> npt
             where = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
             raise CountError(
                 f"{name} must not be missing; got {len(where):,} missing, at {row_word} "
-                f"{listing((where + first_row).tolist())}. Drop those rows, or fill in their counts."
+                f"{listing((where + first_row).tolist())}. Drop those rows, or fill in their "
+                "counts."
             )
         if pa.types.is_decimal(values.type):
             values = _whole_decimals(values, name, row_word, first_row)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import DataError, TallyfoldError
+from tallyfold.errors import DataError, ParameterError, TallyfoldError
 from tallyfold.evaluation.metrics import METRICS, checked_metrics, scores_of
 from tallyfold.models.base import CountModel
+from tallyfold.models.expected import checked_model, checked_tensor
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +53,15 @@ def compare(
     import pandas as pd
 
     checked_metrics(metrics)
-    if not train.nnz or not test.nnz:
+    if not isinstance(models, Mapping) or not models:
+        raise ParameterError(
+            "`models` must be models by the name of their row, such as {'BPTF': BPTF()}; got "
+            f"{models!r}."
+        )
+    for model in models.values():
+        checked_model(model)
+    checked_tensor(train, "train")
+    if not train.nnz or not checked_tensor(test, "test").nnz:
         raise DataError(
             f"a comparison needs counts in both parts; got {train.nnz:,} cells to train on and "
             f"{test.nnz:,} to test on."

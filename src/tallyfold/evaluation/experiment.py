@@ -19,6 +19,7 @@ from tallyfold.evaluation.predictions import Predictions
 from tallyfold.evaluation.row_folder import Row, RowFolder, frame_of
 from tallyfold.inference.checkpoint import fingerprint
 from tallyfold.models.base import CountModel
+from tallyfold.models.expected import checked_tensor
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,6 +83,11 @@ class Experiment:
         seeds: Sequence[int] = (0,),
         splits: Mapping[str, Splitter] | None = None,
     ) -> None:
+        for name, given in (("tensors", tensors), ("models", models)):
+            if not isinstance(given, Mapping):
+                raise ParameterError(f"`{name}` must be a dict by name; got {given!r}.")
+        if isinstance(seeds, int | str):
+            raise ParameterError(f"`seeds` must be a list of seeds; got {seeds!r}.")
         self.tensors, self.models = dict(tensors), dict(models)
         self.metrics: Scores = (
             dict(metrics) if isinstance(metrics, Mapping) else checked_metrics(metrics)
@@ -173,7 +179,7 @@ class Experiment:
     def _tensor(self, name: str) -> CountTensor:
         tensor = self.tensors[name]
         if not isinstance(tensor, CountTensor):
-            tensor = tensor()
+            tensor = checked_tensor(tensor(), "tensors")
             self.tensors[name] = tensor
         return tensor
 
@@ -195,6 +201,9 @@ class Experiment:
         for what in ("tensors", "models", "metrics", "seeds", "splits"):
             if not getattr(self, what):
                 raise ParameterError(f"`{what}` must name at least one; got none.")
+        for tensor in self.tensors.values():
+            if not callable(tensor):
+                checked_tensor(tensor, "tensors")
         for name, model in self.models.items():
             if not isinstance(model, CountModel):
                 raise ParameterError(

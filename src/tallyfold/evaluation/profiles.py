@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 from tallyfold.errors import ParameterError
 from tallyfold.models.base import CountModel
+from tallyfold.models.expected import checked_model
 from tallyfold.models.parameters import SEED, check_parameters, integer, number
 from tallyfold.posterior.factors import Factors
+from tallyfold.posterior.sampled_factors import SampledFactors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +51,7 @@ def profile(model: CountModel, axis: str, label: Any, *, level: float = 0.9) -> 
     import pandas as pd
 
     check_parameters({"level": level}, {"level": number(0, 1)})
-    factors = model.posterior_
+    factors = checked_model(model).posterior_
     row = _position(model, axis, label)
     mean_K = factors.mean(axis)[row]
     weight_K = mean_K * _others(factors, [axis])
@@ -78,9 +80,10 @@ def top_entities(
 ) -> pd.DataFrame:
     """Return the entities of an axis with the highest rates beside some given entities.
 
-    The paper's top ten words of an author: the dot product of both factors, its mean and standard
-    deviation over posterior draws. Factors alone are asked: multipliers of combinations of labels
-    and the calibration of predictions are left aside.
+    The paper's top ten words of an author: the dot product of both factors, with its standard
+    deviation over posterior draws. With entities of all other axes given it is the rate of each
+    cell as the model predicts it. Otherwise factors alone are asked: multipliers of combinations
+    of labels, and the calibration of predictions, are left aside.
 
     Parameters
     ----------
@@ -94,7 +97,7 @@ def top_entities(
     top
         How many entities to return.
     draws, random_state
-        The number of posterior draws, and their seed.
+        The number of posterior draws for the standard deviation, and their seed.
 
     Returns
     -------
@@ -116,23 +119,59 @@ def top_entities(
         {"top": top, "draws": draws, "random_state": random_state},
         {"top": integer(1), "draws": integer(2), "random_state": SEED},
     )
-    factors = model.posterior_
+    factors = checked_model(model).posterior_
     own = factors.axis_number(axis)
+    if not isinstance(given, Mapping):
+        raise ParameterError(
+            f"`given` must be labels by axis, such as {{'author': '...'}}; got {given!r}."
+        )
     if axis in given:
         raise ParameterError(f"`given` must name axes other than the one ranked, {axis!r}.")
     rows = {factors.axis_number(name): _position(model, name, given[name]) for name in given}
-    others_K = _others(factors, [axis, *given])
-    rate_SD = []
-    for drawn in factors.draws(draws, np.random.default_rng(random_state)):
-        weight_K = np.prod([others_K, *(drawn[other][row] for other, row in rows.items())], axis=0)
-        rate_SD.append(drawn[own][:-1] @ weight_K)
-    mean_D, sd_D = np.mean(rate_SD, axis=0), np.std(rate_SD, axis=0, ddof=1)
+    whole = len(rows) == len(factors.names) - 1
+    if whole:
+        mean_D, sd_D = _cell_rates(model, own, rows)
+    else:
+        others_K = _others(factors, [axis, *given])
+        mean_D, sd_D = _averaged_rates(factors, own, rows, others_K, draws, random_state)
     uncertain = _is_uncertain(factors)
     order = np.argsort(-mean_D, kind="stable")[:top]
     labels = factors.labels[own].take(order).to_pandas()
     frame = pd.DataFrame({"label": labels, "mean": mean_D[order], "sd": sd_D[order] * uncertain})
-    frame.attrs["posterior"] = uncertain
+    frame.attrs |= {"posterior": uncertain, "by": "rate" if whole else "factors"}
     return frame
+
+
+def _cell_rates(model: CountModel, own: int, rows: Mapping[int, int]) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation of the rates of one cell for each entity of an axis."""
+    n_labels = len(model.axes_[own])
+    positions = np.empty((n_labels, len(rows) + 1), np.int32, order="F")
+    positions[:, own] = np.arange(n_labels)
+    for other, row in rows.items():
+        positions[:, other] = row
+    mean_D, variance_D = model._moments(positions)
+    rate_D = model.calibration_.rates(mean_D)
+    steepness_D = model.calibration_.exponent * rate_D / np.maximum(mean_D, 1e-300)
+    return rate_D, steepness_D * np.sqrt(variance_D)
+
+
+def _averaged_rates(
+    factors: Factors, own: int, rows: Mapping[int, int], others_K: Floats, draws: int, seed: int
+) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation of each entity's dot product with the given ones.
+
+    The mean is exact where factors are independent: a ranking must not depend on a seed.
+    """
+    rate_SD = []
+    for drawn in factors.draws(draws, np.random.default_rng(seed)):
+        weight_K = np.prod([others_K, *(drawn[other][row] for other, row in rows.items())], axis=0)
+        rate_SD.append(drawn[own][:-1] @ weight_K)
+    sd_D = np.std(rate_SD, axis=0, ddof=1)
+    if isinstance(factors, SampledFactors):
+        return np.mean(rate_SD, axis=0), sd_D
+    names = factors.names
+    means = [factors.mean(names[other])[row] for other, row in rows.items()]
+    return factors.mean(names[own]) @ np.prod([others_K, *means], axis=0), sd_D
 
 
 def _position(model: CountModel, axis: str, label: Any) -> int:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tallyfold.errors import ParameterError
 from tallyfold.models.base import CountModel
+from tallyfold.models.expected import checked_model
 from tallyfold.models.parameters import check_parameters, integer
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def scaling(
     import pandas as pd
 
     check_parameters({"dimensions": dimensions}, {"dimensions": integer(1)})
-    factors = model.posterior_
+    factors = checked_model(model).posterior_
     mean_DK, own = factors.mean(axis), model.axes_[factors.axis_number(axis)]
     rows = np.arange(len(own)) if labels is None else own.positions(labels)
     possible = min(len(rows) - 1, mean_DK.shape[1], len(COORDINATES))

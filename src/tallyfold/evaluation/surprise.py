@@ -12,6 +12,7 @@ from tallyfold.data.tensor import CountTensor, label_columns
 from tallyfold.errors import ParameterError
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
+from tallyfold.models.expected import checked_model, checked_tensor
 from tallyfold.models.parameters import NONE, check_parameters, integer, number, one_of
 from tallyfold.probability.mixture import CountMixture
 from tallyfold.probability.tails import log_at_least, log_at_most
@@ -72,7 +73,8 @@ def surprise(
         {"tail": tail, "top": top, "level": level},
         {"tail": one_of("upper", "lower", "both"), "top": integer(1) | NONE, "level": number(0, 1)},
     )
-    _check_names(tensor)
+    checked_model(model)
+    _check_names(checked_tensor(tensor))
     positions = cell_positions(model.axes_, tensor)
     log_p_N, more_N = _log_p(model, positions, tensor.counts, tail)
     order = np.argsort(log_p_N, kind="stable")[:top]

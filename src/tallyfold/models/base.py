@@ -82,6 +82,16 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         """Return when to stop, now that the step is known."""
         return self._stopping()
 
+    def _caveat(self, n_iter: int) -> str:
+        """Return what to know of a model whose fit ended after so many iterations."""
+        burn_in = self.get_params().get("burn_in")
+        if burn_in is None or n_iter > burn_in:
+            return ""
+        return (
+            f" It was still burning in (burn_in={burn_in}): there is one draw, and so no spread; "
+            "its intervals mean nothing."
+        )
+
     def _validation_share(self) -> float | None:
         """Return the share of training cells to hold out.
 
@@ -142,7 +152,8 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
                 interrupted = True
         if interrupted:
             warnings.warn(
-                f"the fit was interrupted; the model is that of iteration {outcome.n_iter}.",
+                f"the fit was interrupted; the model is that of iteration {outcome.n_iter}."
+                f"{self._caveat(outcome.n_iter)}",
                 InterruptedWarning,
                 stacklevel=2,
             )

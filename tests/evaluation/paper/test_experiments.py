@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import tallyfold as tf
-from tallyfold.errors import DataError, ParameterError
+from tallyfold.errors import DataError, FormatError, ParameterError
 from tallyfold.evaluation.paper import (
     complexity,
     experiments,
@@ -248,8 +248,11 @@ def test_folders_of_tensors(tmp_path):
     with pytest.raises(DataError, match="no .parquet"):
         tensors_in(tmp_path / "bad")
     pd.DataFrame({"a": ["x"]}).to_parquet(tmp_path / "bad" / "odd.parquet")
-    with pytest.raises(DataError, match="'count'"):
-        tensors_in(tmp_path / "bad")["odd"]()
+    with pytest.raises(DataError, match="'count'"):  # at once, not when its turn comes
+        tensors_in(tmp_path / "bad")
+    (tmp_path / "bad" / "odd.parquet").write_bytes(b"PAR1 and then nothing")
+    with pytest.raises(FormatError, match="odd.parquet"):
+        tensors_in(tmp_path / "bad")
     with pytest.raises(ParameterError, match="folder"):
         tensors_in(tmp_path / "nowhere")
 

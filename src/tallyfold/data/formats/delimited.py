@@ -113,8 +113,9 @@ class Delimited:
 
     def _check_delimiter(self, columns: list[str], wanted: Sequence[str]) -> None:
         """Help with a file whose only column is made of several."""
-        other = [sign for sign in ";\t|," if sign != self.delimiter and sign in columns[0]]
-        if len(columns) == 1 and other and not set(wanted) <= set(columns):
+        only = columns[0] if len(columns) == 1 else ""
+        other = [sign for sign in ";\t|," if sign != self.delimiter and sign in only]
+        if other and not set(wanted) <= set(columns):
             raise LabelError(
                 f"the table has no column {listing(list(wanted))}; it has {columns[0]!r}. If "
                 f"{other[0]!r} separates its columns, say delimiter={other[0]!r}."

@@ -12,10 +12,11 @@ from tallyfold.errors import FormatError, ParameterError
 
 
 @contextlib.contextmanager
-def connected(memory_limit: str | None = None) -> Iterator[Any]:
+def connected(memory_limit: str | None = None, file: str | None = None) -> Iterator[Any]:
     """Open a private DuckDB that spills to a folder of its own and fetches no extensions.
 
-    Times without a zone are those of UTC, whatever the machine's zone.
+    With a `file` it reads that database, and changes nothing in it. Times without a zone are those
+    of UTC, whatever the machine's zone.
     """
     import duckdb
 
@@ -24,7 +25,7 @@ def connected(memory_limit: str | None = None) -> Iterator[Any]:
             "temp_directory": folder,
             "autoinstall_known_extensions": "false",
         }
-        connection = duckdb.connect(config=config)
+        connection = duckdb.connect(file or ":memory:", read_only=file is not None, config=config)
         try:
             connection.execute("SET TimeZone = 'UTC'")
             if memory_limit is not None:

@@ -13,7 +13,7 @@ from tallyfold.data.formats import read_counts
 from tallyfold.data.simulate import simulate
 from tallyfold.data.split import subsample
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import DataError, ParameterError
+from tallyfold.errors import DataError, FormatError, ParameterError
 from tallyfold.evaluation.experiment import Experiment, Fit, Scores
 from tallyfold.models.base import CountModel
 
@@ -94,6 +94,8 @@ def tensors_in(folder: Path) -> Tensors:
         raise ParameterError(
             f"the data must be a folder of Parquet tensors; {str(folder)!r} is none."
         )
+    for file in sorted(folder.glob("*.parquet")):
+        _axes_of(file)  # before hours of fitting, not after them
     found: Tensors = {file.stem: partial(_read, file) for file in sorted(folder.glob("*.parquet"))}
     if not found:
         raise DataError(f"{str(folder)!r} holds no .parquet file.")
@@ -106,13 +108,21 @@ def built_in_tensors() -> Tensors:
 
 
 def _read(file: Path) -> CountTensor:
+    return read_counts(file, axes=_axes_of(file), value="count")
+
+
+def _axes_of(file: Path) -> list[str]:
+    """Return the columns that are axes; refuse a file that is no tidy tensor."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = pq.read_schema(file).names
+    try:
+        columns = pq.read_schema(file).names
+    except pa.ArrowException as error:
+        raise FormatError(f"{str(file)!r} is no Parquet file that can be read: {error}") from error
     if "count" not in columns:
         raise DataError(
             f"{str(file)!r} must have a column 'count' beside its axes; it has "
             f"{', '.join(columns)}."
         )
-    axes = [name for name in columns if name != "count"]
-    return read_counts(file, axes=axes, value="count")
+    return [name for name in columns if name != "count"]

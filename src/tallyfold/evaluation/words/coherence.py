@@ -14,6 +14,7 @@ from tallyfold.errors import DataError, ParameterError
 from tallyfold.evaluation.words.cooccurrence import EPSILON, Cooccurrence
 from tallyfold.evaluation.words.neighbours import nearest_rows
 from tallyfold.models.base import CountModel
+from tallyfold.models.expected import checked_model
 from tallyfold.models.parameters import check_parameters, integer, number
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ class _Words:
     """The words of a model's axis that a reference knows."""
 
     def __init__(self, model: CountModel, axis: str, reference: Cooccurrence | CountTensor) -> None:
+        checked_model(model)
         if isinstance(reference, CountTensor):
             reference = Cooccurrence.from_tensor(reference, axis)
         if not isinstance(reference, Cooccurrence):

@@ -17,6 +17,7 @@ from tallyfold.data.formats.writing import written_whole
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError, StorageError
 from tallyfold.models.base import CountModel
+from tallyfold.models.expected import checked_model
 from tallyfold.report.explorer.payload import payload_of
 
 SCRIPTS = (
@@ -83,11 +84,9 @@ def write_report(
     >>> write_report(model, tempfile.mkdtemp() + "/report.html").name
     'report.html'
     """
-    if not isinstance(model, CountModel):
-        raise ParameterError(
-            f"`model` must be a fitted model; got {type(model).__name__}. "
-            "Read a saved one with tallyfold.load(folder)."
-        )
+    checked_model(model)
+    if title is not None and not isinstance(title, str):
+        raise ParameterError(f"`title` must be text or None; got {title!r}.")
     for name, tensor in (("test", test), ("train", train)):
         if tensor is not None and not isinstance(tensor, CountTensor):
             raise ParameterError(
@@ -130,6 +129,8 @@ def embedded(payload: dict[str, Any]) -> str:
 
 def checked_target(path: str | os.PathLike[str]) -> Path:
     """Return the file that a page may be written to; refuse what can be none."""
+    if not isinstance(path, str | os.PathLike):
+        raise ParameterError(f"`path` must be a path; got {path!r}.")
     file = Path(path)
     if file.suffix.lower() not in (".html", ".htm"):
         raise ParameterError(

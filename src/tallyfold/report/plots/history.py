@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallyfold.errors import DataError
+from tallyfold.models.expected import checked_model
 from tallyfold.report.plots.style import COLOURS, PALE_INK, Panels, drawing_panels, finish
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def convergence(model: CountModel, *, ax: Any = None) -> Panels:
     >>> convergence(model).shape
     (2,)
     """
-    history = model.history_
+    history = checked_model(model).history_
     if not len(history):
         raise DataError(f"{type(model).__name__} was not fitted by iterations: it has no history.")
     history = history.astype({"validation": float})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallyfold.errors import ParameterError
+from tallyfold.models.expected import checked_model
 from tallyfold.models.parameters import check_parameters, integer, number
 from tallyfold.report.plots.legible import in_words
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def checked_component(model: CountModel, component: Any) -> int:
     """Refuse a component that the model does not have."""
     check_parameters({"component": component}, {"component": integer(0)})
-    most = model.posterior_.n_components
+    most = checked_model(model).posterior_.n_components
     if component >= most:
         raise ParameterError(
             f"`component` must be from 0 to {most - 1}, as in model.components(axis); got "
@@ -32,7 +33,7 @@ def chosen_components(
 ) -> list[int]:
     """Return the components asked for; if none is named, the largest few."""
     if components is None:
-        order = np.argsort(-model.posterior_.shares(), kind="stable")
+        order = np.argsort(-checked_model(model).posterior_.shares(), kind="stable")
         return [int(component) for component in order[:most]]
     if isinstance(components, int | np.integer | str) or not len(components):
         raise ParameterError(
@@ -43,6 +44,7 @@ def chosen_components(
 
 def names_of(model: CountModel, named_by: str | None, top: int = 3) -> list[str]:
     """Return a name for each component: its number, and its strongest labels on an axis."""
+    checked_model(model)
     if named_by is None:
         return [f"component {number}" for number in range(model.posterior_.n_components)]
     strongest = model.components(named_by, top=top)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.errors import DataError
+from tallyfold.models.expected import checked_model, checked_tensor
 from tallyfold.models.parameters import check_parameters, integer
 from tallyfold.report.plots.style import COLOURS, PALE_INK, drawing, finish
 
@@ -71,7 +72,8 @@ def mean_pit(model: CountModel, test: CountTensor, level_B: Floats) -> Floats:
     It equals the levels themselves where the predictive distributions are right, though counts are
     discrete: each count's probability is spread evenly between its cdf and that of the count below.
     """
-    if not test.nnz:
+    checked_model(model)
+    if not checked_tensor(test, "test").nnz:
         raise DataError("the tensor has no non-zero cell; there is nothing to compare with.")
     predictive = model.predictive(test)
     below_N, up_to_N = predictive.cdf(test.counts - 1), predictive.cdf(test.counts)

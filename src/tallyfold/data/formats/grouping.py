@@ -1,0 +1,175 @@
+"""Rows of a table grouped by their labels inside DuckDB, and fetched as coded cells.
+
+Labels stay in DuckDB and Arrow all the way: no row and no label becomes a Python object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tallyfold.data.axis import Axis, check_size, plain_labels
+from tallyfold.data.bins import time_labels
+from tallyfold.data.counts import MAX_COUNT
+from tallyfold.data.encode import sorted_order
+from tallyfold.data.formats.faults import Fault, number_of, time_of
+from tallyfold.data.formats.sql import literal, one_row
+from tallyfold.errors import CountError, FormatError, LabelError
+
+if TYPE_CHECKING:
+    from tallyfold.data.formats.table import Source
+
+Codes = npt.NDArray[np.int32]
+
+
+class Grouped(NamedTuple):
+    """How many cells there are, how many rows the fullest has, and whether a row is at fault."""
+
+    cells: int
+    most_rows: int
+    faulty: bool
+
+
+def group_rows(
+    connection: Any,
+    source: Source,
+    names: Sequence[str],
+    value: str | None,
+    units: Mapping[str, str],
+    faults: Sequence[Fault],
+) -> Grouped:
+    """Make the table ``cells`` (x0, x1, ..., n, times, faulty): one row per distinct cell."""
+    labels = []
+    for number, name in enumerate(names):
+        label = source.columns[name]
+        if name in units:
+            label = f"date_trunc({literal(units[name])}, {time_of(source, name)})"
+        labels.append(f"{label} AS x{number}")
+    faulty = " OR ".join(f"({fault.condition})" for fault in faults) or "false"
+    count = "1" if value is None else f"TRY_CAST({number_of(source, value)} AS BIGINT)"
+    groups = ", ".join(f"x{number}" for number in range(len(names)))
+    # One select names things, the next uses the names: a column of the file never gets in between.
+    connection.execute(
+        f"CREATE TEMP TABLE cells AS SELECT {groups}, sum(CASE WHEN fault THEN 0 ELSE one END) AS "
+        f"n, count(*) AS times, bool_or(fault) AS faulty FROM (SELECT {', '.join(labels)}, "
+        f"coalesce({faulty}, true) AS fault, {count} AS one FROM {source.sql}) GROUP BY {groups}"
+    )
+    query = "SELECT count(*), max(times), bool_or(faulty) FROM cells"
+    return Grouped(*one_row(connection, query))
+
+
+def repeated_cells(connection: Any, shown: str, n_axes: int) -> LabelError:
+    """Describe cells that more than one row has."""
+    columns = ", ".join(f"CAST(x{m} AS VARCHAR)" for m in range(n_axes))
+    query = f"SELECT times, {columns} FROM cells WHERE times > 1 ORDER BY ALL LIMIT 5"
+    rows = connection.execute(query).fetchall()
+    cells = ", ".join(f"({', '.join(labels)}) {times:,} times" for times, *labels in rows)
+    return LabelError(
+        f"each cell must be given once (repeated='error'); {shown} gives {cells}. Use "
+        "repeated='sum' to add up."
+    )
+
+
+def coded_cells(
+    connection: Any,
+    names: Sequence[str],
+    units: Mapping[str, str],
+    *,
+    is_text: bool,
+    known: Sequence[Axis] | None = None,
+) -> tuple[list[Axis], list[Codes], npt.NDArray[np.int64]]:
+    """Make the axes of the grouped cells; return them with each cell's positions and count."""
+    axes, places = [], []
+    for number, name in enumerate(names):
+        labels = _distinct_labels(connection, number, name)
+        if name in units:
+            labels = time_labels(labels, units[name], name)
+        elif is_text and known is None:
+            labels = natural_labels(labels)
+        axis, place = _axis_of(name, labels, known[number] if known else None)
+        axes.append(axis)
+        places.append(place)
+    codes, counts = _fetch_cells(connection, places)
+    return axes, codes, counts
+
+
+def natural_labels(texts: pa.Array) -> pa.Array:
+    """Read labels as integers or dates if every one is written just as that would be written."""
+    if _all_match(texts, r"^(0|-?[1-9][0-9]*)$"):
+        with contextlib.suppress(pa.ArrowInvalid):  # too large for 64 bits: stays text
+            return texts.cast(pa.int64())
+    if _all_match(texts, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"):
+        with contextlib.suppress(pa.ArrowInvalid):  # no such day: stays text
+            return texts.cast(pa.date32())
+    return texts
+
+
+def _all_match(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _distinct_labels(connection: Any, number: int, name: str) -> pa.Array:
+    """Give the labels of an axis codes, in a table ``labels_i`` (label, code), and return them."""
+    connection.execute(
+        f"CREATE TEMP TABLE labels_{number} AS SELECT label, row_number() OVER (ORDER BY label) - 1"
+        f" AS code FROM (SELECT DISTINCT x{number} AS label FROM cells)"
+    )
+    query = f"SELECT label FROM labels_{number} ORDER BY code"
+    labels = connection.sql(query).to_arrow_table().column(0)
+    check_size(name, len(labels))
+    return plain_labels(labels, axis=name)
+
+
+def _axis_of(name: str, labels: pa.Array, known: Axis | None) -> tuple[Axis, Codes]:
+    """Return the axis, and for each of DuckDB's codes the position on it."""
+    if known is not None:
+        return known, known.positions(_as_type(labels, known))
+    order = sorted_order(labels)
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    if np.any(place[:-1] > place[1:]):  # DuckDB sorts most labels as we do: spare the copy
+        labels = labels.take(pa.array(order))
+    return Axis.of_distinct(name, labels), place
+
+
+def _as_type(labels: pa.Array, known: Axis) -> pa.Array:
+    try:
+        return labels.cast(known.labels.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise FormatError(
+            f"the labels of axis {known.name!r} do not fit the axes recorded with the file: "
+            f"{str(error).splitlines()[0]}. Name the columns with axes= to read it as a plain "
+            "table."
+        ) from error
+
+
+def _fetch_cells(
+    connection: Any, places: Sequence[Codes]
+) -> tuple[list[Codes], npt.NDArray[np.int64]]:
+    """Fetch each cell's positions and count, batch by batch; labels stay behind in DuckDB."""
+    n_cells, largest = one_row(connection, "SELECT count(*), max(n) FROM cells")
+    if largest > MAX_COUNT:
+        raise CountError(
+            "some cells have rows whose counts add up past 2**53 - 1, which is not exact in "
+            "floating point. Use a coarser unit."
+        )
+    axes = range(len(places))
+    joins = " ".join(f"JOIN labels_{m} ON cells.x{m} = labels_{m}.label" for m in axes)
+    wanted = ", ".join(f"CAST(labels_{m}.code AS INTEGER)" for m in axes)
+    query = f"SELECT {wanted}, CAST(n AS BIGINT) FROM cells {joins}"
+    codes = [np.empty(n_cells, np.int32) for _ in axes]
+    counts = np.empty(n_cells, np.int64)
+    start = 0
+    for batch in connection.sql(query).to_arrow_reader(1_000_000):
+        stop = start + batch.num_rows
+        for m in axes:
+            codes[m][start:stop] = places[m][batch.column(m).to_numpy()]
+        counts[start:stop] = batch.column(len(places)).to_numpy()
+        start = stop
+    return codes, counts
