@@ -1,10 +1,12 @@
 """``tallyfold fit``: parameters, files, Ctrl-C, resuming, held-out scores."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +67,7 @@ def test_holdout_saves_the_scored_model_and_refit_one_of_all_cells(run, events, 
     np.testing.assert_array_equal(saved.predict(test), model.fit(train).predict(test))
     score = model.score(test)
     assert f"{score:.4f}" in result.out
-    result = run(*given, "--refit")
+    result = run(*given, "--refit", "--overwrite")
     assert f"bptf on {tensor.nnz:,} cells" in result.out
     saved = tf.load(tmp_path / "m")
     np.testing.assert_array_equal(saved.predict(test), model.fit(tensor).predict(test))
@@ -119,6 +121,37 @@ def test_ctrl_c_in_the_second_of_two_fits_goes_on_there(run, events, tensor, tmp
     np.testing.assert_array_equal(saved.predict(tensor), whole.predict(tensor))
 
 
+@pytest.mark.parametrize("place", ["model_parameters.chosen_model", "_counts", "scored"])
+def test_ctrl_c_between_iterations_says_what_is_left(run, events, tmp_path, monkeypatch, place):
+    def press(*arguments: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    module = import_module("tallyfold.cli.fit")
+    owner, _, name = place.rpartition(".")
+    monkeypatch.setattr(getattr(module, owner) if owner else module, name, press)
+    result = run("fit", events, *QUICK, "--holdout", "0.2", "--out", tmp_path / "m")
+    assert (result.code, result.out) == (130, "")
+    if place == "scored":
+        assert f"its model is saved in {tmp_path / 'm'}" in result.err
+        assert tf.load(tmp_path / "m").name == "bptf"
+    else:
+        wanted = "tallyfold: Stopped before the first iteration was done: nothing was saved.\n"
+        assert result.err == wanted
+        assert not (tmp_path / "m").exists()
+
+
+def test_what_is_said_of_a_fit_fits_the_model(run, events, tmp_path):
+    result = run("fit", events, *AXES, "--model", "constant", "--out", tmp_path / "m")
+    assert re.search(r"^\d+\.\d s$", result.out, re.MULTILINE)
+    assert "iterations" not in result.out
+    assert "tallyfold components" not in result.out
+    assert "tallyfold predict" in result.out
+    given = (*AXES, "--model", "main-effects", "--max-iter", "1")
+    result = run("fit", events, *given, "--out", tmp_path / "m2")
+    assert "1 iteration, " in result.out
+    assert "tallyfold components" not in result.out
+
+
 def test_ctrl_c_among_members_keeps_the_whole_ones(run, events, tmp_path, monkeypatch):
     interrupt_at(monkeypatch, 7)
     out = tmp_path / "m"
@@ -152,15 +185,36 @@ def test_a_fit_killed_from_outside_keeps_its_model(events, tmp_path):
     assert len(tf.load(out).history_) >= 10
 
 
-def test_a_new_fit_says_that_it_replaces_an_unfinished_one(run, events, tmp_path, monkeypatch):
+def test_a_fit_replaces_another_only_if_told_to(run, events, tmp_path, monkeypatch):
+    given = ("fit", events, *QUICK, "--out", tmp_path / "m")
     with monkeypatch.context() as patch:
         interrupt_at(patch, 3)
-        run("fit", events, *QUICK, "--out", tmp_path / "m")
-    result = run("fit", events, *QUICK, "--out", tmp_path / "m")
+        run(*given)
+    result = run(*given)
+    assert result.code == 2
+    assert "unfinished fit. --resume goes on with it; --overwrite replaces it." in result.err
+    assert len(tf.load(tmp_path / "m").history_) == 3
+    assert run(*given, "--overwrite").code == 0
+    assert len(tf.load(tmp_path / "m").history_) == 6
+    result = run(*given)
+    assert (result.code, result.out) == (2, "")
+    assert "finished model. --overwrite" in result.err
+    assert run(*given, "--overwrite").code == 0
+
+
+def test_a_finished_fit_is_not_resumed(run, events, frame, tmp_path):
+    given = (*QUICK, "--out", tmp_path / "m", "--resume")
+    assert "starts afresh" in run("fit", events, *given).err
+    result = run("fit", events, *given)
+    assert result.code == 2
+    assert "holds a finished bptf model: there is no fit to go on with" in result.err
+    frame[frame["author"] != "-dash"].to_parquet(tmp_path / "other.parquet")
+    result = run("fit", tmp_path / "other.parquet", *given)
+    assert result.code == 2
+    assert "finished bptf model of other data" in result.err
+    assert "-dash" in tf.load(tmp_path / "m").axes_[0].labels.to_pylist()
+    result = run("fit", tmp_path / "other.parquet", *given, "--overwrite")
     assert result.code == 0
-    assert "takes its place" in result.err
-    result = run("fit", events, *QUICK, "--out", tmp_path / "m", "--resume")
-    assert "starts afresh" in result.err
 
 
 def test_resuming_with_other_parameters_is_refused(run, events, tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
-"""The verbs that ask a fitted model: score, surprise, top, components, profile, fold-in."""
+"""The verbs that ask a fitted model: score, top, components, profile, fold-in."""
 
-import io
 import json
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 
 import tallyfold as tf
 from tallyfold.evaluation.profiles import profile, top_entities
-from tallyfold.evaluation.surprise import surprise
 
 VERBS = ("score", "surprise", "top", "components", "profile", "fold-in", "compare")
 
@@ -100,36 +98,17 @@ def test_a_tensor_of_other_axes_is_refused(run, folder, tmp_path):
     assert "author, word, year" in result.err
 
 
-# -- surprise -------------------------------------------------------------------------------------
-
-
-def test_surprise_ranks_cells(run, folder, model, frame, tensor, tmp_path):
-    odd = frame.assign(count=frame["count"].where(frame.index != 5, 900))
-    odd.to_parquet(tmp_path / "odd.parquet")
-    given = ("surprise", folder, tmp_path / "odd.parquet", "--value", "count")
-    result = run(*given, "--top", "3")
-    assert (result.code, result.err) == (0, "")
-    assert "900" in result.out
-    found = json.loads(run(*given, "--top", "3", "--json").out)["top"]
-    assert len(found) == 3
-    first = frame.iloc[5]
-    assert [found[0][name] for name in ("author", "word", "year", "count")] == [
-        first["author"], first["word"], first["year"], 900,
-    ]  # fmt: skip
-    counts = tf.CountTensor.from_frame(odd, tensor.names, "count")
-    wanted = surprise(model, counts, tail="lower")
-    result = run(*given, "--tail", "lower", "--out", tmp_path / "all.parquet")
-    assert f"wrote {tensor.nnz:,} rows" in result.out
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "all.parquet"), wanted)
-    piped = pd.read_csv(io.StringIO(run(*given, "--out", "-").out))
-    assert piped["author"].iloc[0] == first["author"]
-    assert len(piped) == tensor.nnz
-
-
-def test_surprise_refuses_a_tail_that_is_none(run, folder, events):
-    result = run("surprise", folder, events, "--value", "count", "--tail", "left")
-    assert result.code == 2
-    assert "'upper' or 'lower' or 'both'" in result.err
+def test_scores_that_a_model_has_not_are_dashes(run, tensor, events, tmp_path):
+    tf.NTFLS(n_components=1, max_iter=3).fit(tensor).save(tmp_path / "m")
+    given = ("--value", "count", "--metrics", "mae-mean,mae-median")
+    lines = run("score", tmp_path / "m", events, *given).out.splitlines()
+    assert lines[-1].split() == ["mae-median", "smaller", "–"]
+    assert "–" not in lines[-2]
+    axes = ("--axes", "author,word,year", "--value", "count")
+    given = (*axes, "--models", "ntf-ls", "--max-iter", "3", "--holdout", "0.25")
+    lines = run("compare", events, *given).out.splitlines()
+    assert "25 % held out" in lines[0]
+    assert lines[-1].split().count("–") == 2
 
 
 # -- top, components, profile ---------------------------------------------------------------------
@@ -205,6 +184,13 @@ def test_a_model_without_a_posterior_says_so(run, tensor, tmp_path):
     assert "no posterior" in run("top", tmp_path / "m", "--axis", "word").out
 
 
+def test_components_of_points_say_so(run, tensor, folder, tmp_path):
+    tf.NTFLS(n_components=1, max_iter=3).fit(tensor).save(tmp_path / "m")
+    note = "This model has no posterior"
+    assert note in run("components", tmp_path / "m", "--axis", "word").out
+    assert note not in run("components", folder, "--axis", "word").out
+
+
 # -- fold-in --------------------------------------------------------------------------------------
 
 
@@ -222,9 +208,14 @@ def test_fold_in_adds_labels(run, frame, tmp_path):
     new = tf.CountTensor.from_frame(frame[is_new], axes, "count")
     wanted = model.fold_in(new, "author").predict(new)
     np.testing.assert_allclose(tf.load(tmp_path / "m2").predict(new), wanted)
-    result = run("fold-in", tmp_path / "m2", tmp_path / "new.csv", *given)
+    again = ("fold-in", tmp_path / "m2", tmp_path / "new.csv", *given)
+    result = run(*again)
     assert result.code == 2
-    assert "known already" in result.err
+    assert "--overwrite" in result.err
+    result = run(*again, "--overwrite")
+    assert result.code == 2
+    assert "2 of 2 labels of author are known already, such as 'author 1'" in result.err
+    assert "partial" not in result.err
 
 
 def test_fold_in_of_another_model_is_refused(run, folder, events, tmp_path):

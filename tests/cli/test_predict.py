@@ -204,9 +204,19 @@ def test_a_model_without_a_distribution_gives_means(run, tensor, tmp_path):
     model.save(tmp_path / "m")
     text = tensor.to_frame().iloc[:3].to_csv(index=False)
     result = run("predict", tmp_path / "m", "-", stdin=text)
+    assert result.err == "tallyfold: ntf-ls predicts means only: no median, low or high.\n"
     found = pd.read_csv(io.StringIO(result.out))
     assert found.columns.tolist() == ["author", "word", "year", "count", "mean"]
     np.testing.assert_allclose(found["mean"], model.predict(tensor)[:3], rtol=1e-14)
+
+
+def test_messages_call_standard_input_by_its_name(run, folder):
+    for text in ("", "author,word,year\n-dash,w01\n"):
+        result = run("predict", folder, "-", stdin=text)
+        assert result.code == 2
+        assert "standard input" in result.err
+        assert "standard-input" not in result.err
+        assert "/" not in result.err
 
 
 def test_head_ends_it_quietly(folder, frame, tmp_path):

@@ -101,7 +101,7 @@ def test_tune_as_json_goes_on_in_its_storage(run, counts, tmp_path):
     space.write_text(json.dumps({"prior_shape": ["log", 0.1, 10.0]}))
     arguments = (
         "tune", counts, *QUICK, "--space", space, "--trials", 2, "--metric", "mae-mean",
-        "--test-size", 0.3, "--storage", tmp_path / "s.db", "--json",
+        "--holdout", 0.3, "--storage", tmp_path / "s.db", "--json",
     )  # fmt: skip
     first = json.loads(run(*arguments).out)
     assert first["trials"]["complete"] == 2
@@ -188,7 +188,8 @@ def test_rank_says_how_to_go_on_after_an_interrupt(run, counts, tmp_path, monkey
         (("rank", "--ranks", "1,two"), "--ranks wants whole numbers such as 1,2,5,10; got '1,two'"),
         (("rank", "--model", "constant"), "constant has no components"),
         (("rank", "--plot", "curve.doc"), "--plot must end in .png"),
-        (("rank", "--test-size", "1.5"), "`test_size` must be between 0 and 1"),
+        (("rank", "--holdout", "1.5"), "--holdout must be a share between 0 and 1; got 1.5"),
+        (("tune", "--test-size", "-1"), "--holdout must be a share between 0 and 1; got -1"),
     ],
 )
 def test_bad_input_is_exit_code_2(run, counts, arguments, message):

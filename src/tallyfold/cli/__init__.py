@@ -7,7 +7,7 @@ so that ``tallyfold --help`` stays instant.
 import io
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, TextIO
 
 import typer
@@ -26,6 +26,7 @@ from tallyfold.cli.rank import rank
 from tallyfold.cli.report import report
 from tallyfold.cli.reproduce import reproduce
 from tallyfold.cli.score import score
+from tallyfold.cli.split import split
 from tallyfold.cli.surprise import surprise
 from tallyfold.cli.top import top
 from tallyfold.cli.tune import tune
@@ -52,8 +53,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-PANELS = {
-    "Start": (demo, describe, convert),
+PANELS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Start": (demo, describe, convert, split),
     "Fit and compare": (fit, compare, tune, rank),
     "Ask a model": (score, predict, components, top, profile, surprise, fold_in, report),
     "The paper": (reproduce,),

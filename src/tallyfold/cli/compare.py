@@ -12,7 +12,7 @@ from tallyfold.cli.frames import as_json as written
 from tallyfold.cli.long_runs import INTERRUPTED, error_console, progress
 from tallyfold.cli.score_table import chosen_metrics
 from tallyfold.cli.streams import files_of
-from tallyfold.cli.terminal import console, printable, table
+from tallyfold.cli.terminal import NOTHING, console, printable, show_table
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def compare(
     if as_json:
         typer.echo(written(_document(rows, names)))
     else:
-        _show(rows, names, f"{tensor.nnz:,} cells, {holdout:.0%} held out, zeros {zeros}")
+        _show(rows, names, f"{tensor.nnz:,} cells, {100 * holdout:g} % held out, zeros {zeros}")
 
 
 def _models(
@@ -188,7 +188,7 @@ def _show(rows: "pd.DataFrame", metrics: Sequence[str], about: str) -> None:
     ]
     out = console()
     heads = ["model", *(f"{name}>" for name in metrics), "seconds>"]
-    out.print(table(about, heads, lines))
+    show_table(out, about, heads, lines)
     for model, each in document.items():
         for error in each["errors"]:
             line = f"failed: {printable(model)}: {printable(error)}"
@@ -197,5 +197,5 @@ def _show(rows: "pd.DataFrame", metrics: Sequence[str], about: str) -> None:
 
 def _with_error(mean: float | None, standard_error: float | None) -> str:
     if mean is None:
-        return ""
+        return NOTHING
     return f"{mean:.4f}" + ("" if standard_error is None else f" ±{standard_error:.4f}")

@@ -62,3 +62,5 @@ def components(
             title = f"Component {number}, {share:.0f} % of the rate: {printable(name)}"
             show_frame(out, title, part[["label", *FORMATS]], FORMATS)
             out.print()
+    if all((frame["low"] == frame["high"]).all() for frame in frames.values()):
+        out.print("This model has no posterior: low and high are the weight.")

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from tallyfold.cli import options
-from tallyfold.cli.terminal import console, printable
+from tallyfold.cli.targets import refuse_inputs
+from tallyfold.cli.terminal import console, number_of, printable
 
 
 def convert(
@@ -34,6 +35,7 @@ def convert(
     """  # noqa: D301
     from tallyfold.data.formats import read_counts, write_counts
 
+    refuse_inputs(target, [source])
     tensor = read_counts(
         source, **options.reading(axes, value, count_rows, bins, min_nonzeros, top, delimiter)
     )
@@ -42,4 +44,6 @@ def convert(
     for record in tensor.dropped:
         out.print(f"left out: {printable(record)}", markup=False, soft_wrap=True)
     sizes = " x ".join(f"{size:,}" for size in tensor.shape)
-    out.print(f"wrote {tensor.nnz:,} cells ({sizes}) to {target}", markup=False, soft_wrap=True)
+    out.print(
+        f"wrote {number_of(tensor.nnz, 'cell')} ({sizes}) to {target}", markup=False, soft_wrap=True
+    )

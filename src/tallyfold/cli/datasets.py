@@ -10,7 +10,7 @@ import typer
 
 from tallyfold.cli import options
 from tallyfold.cli.describe import facts_of, show
-from tallyfold.cli.terminal import console, printable, table
+from tallyfold.cli.terminal import console, printable, show_table
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def datasets(context: typer.Context, as_json: AsJson = False) -> None:
         for name, d in DATASETS.items()
     ]
     out = console()
-    out.print(table("Datasets", ["name", "axes", "non-zeros>", "how to get it"], rows))
+    show_table(out, "Datasets", ["name", "axes", "non-zeros>", "how to get it"], rows)
     out.print("\nMore of one: tallyfold datasets show NAME", markup=False)
 
 
@@ -81,7 +81,7 @@ def build(
         typer.Argument(metavar="FOLDER", help="Folder of your download, files, or a glob."),
     ] = None,
     out: Annotated[
-        str, typer.Option("--out", metavar="FILE", help="File to write; its ending decides.")
+        str, typer.Option("--out", "-o", metavar="FILE", help="File to write; its ending decides.")
     ] = ...,  # type: ignore[assignment]
     stop_words: Annotated[
         str | None,

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallyfold.cli.describe import facts_of, show
-from tallyfold.cli.terminal import console, printable, table
+from tallyfold.cli.terminal import console, printable, show_table
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
-    from rich.table import Table
 
     from tallyfold.models.base import CountModel
     from tallyfold.models.vae_bptf import VAEBPTF
@@ -81,7 +80,7 @@ def demo(
         announce=lambda name: out.print(f"Fitting {name} ..."),
     )
     out.print()
-    out.print(_scores_table(scores, parts.test.nnz))
+    _show_scores(scores, parts.test.nnz, out)
     out.print()
     out.print(READING)
     out.print()
@@ -94,13 +93,13 @@ def demo(
     out.print("\nYour own data: tallyfold fit events.csv --axes user,item,day --out model")
 
 
-def _scores_table(scores: "pd.DataFrame", cells: int) -> "Table":
+def _show_scores(scores: "pd.DataFrame", cells: int, out: "Console") -> None:
     rows = [
         (row["model"], f"{row['seconds']:.1f}", *(f"{row[name]:.4f}" for name in COLUMNS))
         for row in scores.to_dict("records")
     ]
     title = f"Scores on {cells:,} held-out cells, zeros missing"
-    return table(title, ["model", "seconds>", *COLUMNS.values()], rows)
+    show_table(out, title, ["model", "seconds>", *COLUMNS.values()], rows)
 
 
 def _show_components(model: "CountModel", out: "Console", most: int = 3) -> None:

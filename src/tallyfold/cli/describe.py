@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,15 +10,17 @@ import typer
 from tallyfold.cli import options
 from tallyfold.cli.fit_progress import duration
 from tallyfold.cli.streams import files_of
-from tallyfold.cli.terminal import console, printable, size, table
+from tallyfold.cli.terminal import console, printable, show_table, size
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from tallyfold.data.tensor import CountTensor
 
 BAR_WIDTH = 30
+
+Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
+"""A title, heads and rows."""
 
 
 def describe(
@@ -159,7 +162,7 @@ def show(facts: dict[str, Any], out: "Console") -> None:
     tables += [_busiest_table(axis) for axis in facts["axes"] if axis["busiest"]]
     for each in tables:
         out.print()
-        out.print(each)
+        show_table(out, *each)
 
 
 def _fit_line(fit: dict[str, Any]) -> str:
@@ -168,7 +171,7 @@ def _fit_line(fit: dict[str, Any]) -> str:
     return f"{what}: roughly {least} to {most}, {size(fit['bytes'])}"
 
 
-def _histogram_table(facts: dict[str, Any], ascii_only: bool) -> "Table":
+def _histogram_table(facts: dict[str, Any], ascii_only: bool) -> Table:
     from tallyfold.data.summary import percent
 
     most = max((row["cells"] for row in facts["histogram"]), default=1) or 1
@@ -183,7 +186,7 @@ def _histogram_table(facts: dict[str, Any], ascii_only: bool) -> "Table":
                 _bar(row["cells"] / most, ascii_only),
             )
         )
-    return table("Values", ["count>", "cells>", "share>", ""], rows)
+    return "Values", ["count>", "cells>", "share>", ""], rows
 
 
 def _bar(share: float, ascii_only: bool) -> str:
@@ -194,7 +197,7 @@ def _bar(share: float, ascii_only: bool) -> str:
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
-def _axes_table(facts: dict[str, Any]) -> "Table":
+def _axes_table(facts: dict[str, Any]) -> Table:
     rows = [
         (
             printable(axis["name"]),
@@ -205,12 +208,12 @@ def _axes_table(facts: dict[str, Any]) -> "Table":
         )
         for axis in facts["axes"]
     ]
-    return table("Axes", ["axis", "labels>", "type", "with one cell>", "with none>"], rows)
+    return "Axes", ["axis", "labels>", "type", "with one cell>", "with none>"], rows
 
 
-def _busiest_table(axis: dict[str, Any]) -> "Table":
+def _busiest_table(axis: dict[str, Any]) -> Table:
     rows = [
         (printable(row["label"]), f"{row['total']:,}", f"{row['cells']:,}")
         for row in axis["busiest"]
     ]
-    return table(f"Busiest: {printable(axis['name'])}", ["label", "total>", "cells>"], rows)
+    return f"Busiest: {printable(axis['name'])}", ["label", "total>", "cells>"], rows

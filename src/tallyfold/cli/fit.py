@@ -3,6 +3,8 @@
 import os
 import shlex
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,9 +13,9 @@ from tallyfold.cli import model_folder, model_options, model_parameters, options
 from tallyfold.cli.fit_progress import noted_interrupt, shown_progress
 from tallyfold.cli.frames import as_json as written
 from tallyfold.cli.long_runs import INTERRUPTED
-from tallyfold.cli.score_table import Scores, chosen_metrics, score_table, scored
+from tallyfold.cli.score_table import Scores, chosen_metrics, scored, show_scores
 from tallyfold.cli.streams import files_of
-from tallyfold.cli.terminal import console, printable
+from tallyfold.cli.terminal import console, number_of, printable
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a fit that was interrupted or killed.")
     ] = False,
+    overwrite: model_folder.Overwrite = False,
     as_json: model_options.AsJson = False,
 ) -> None:
     """Fit a model to the counts in a file and save it in a folder.
@@ -89,13 +92,20 @@ def fit(
     if refit and holdout is None:
         raise ParameterError("--refit is for a fit with --holdout; without it all cells are used.")
     own = {"n_components": components, "zeros": zeros, "max_iter": max_iter}
-    chosen = model_parameters.chosen_model(
-        model, config, model_parameters.settings(parameters, **own)
-    )
-    if seed is not None and "random_state" in chosen.get_params():
-        chosen.set_params(random_state=seed)
-    model_folder.check_model_folder(out)
-    _FitRun(chosen, out, resume, as_json).run(_counts(files, given), holdout, seed or 0, refit)
+    fit_run = _FitRun(out, resume, as_json)
+    with fit_run.said_if_stopped():
+        chosen = model_parameters.chosen_model(
+            model, config, model_parameters.settings(parameters, **own)
+        )
+        if seed is not None and "random_state" in chosen.get_params():
+            chosen.set_params(random_state=seed)
+        model_folder.check_model_folder(out, overwrite, resume)
+        tensor = _counts(files, given)
+        if resume and not overwrite:
+            model_folder.refuse_to_resume(out, tensor.axes)
+        elif not resume:
+            model_folder.clear_checkpoint(out)
+        fit_run.run(chosen, tensor, holdout, seed or 0, refit)
 
 
 def _counts(files: list[str], given: dict[str, Any]) -> "CountTensor":
@@ -108,14 +118,25 @@ def _counts(files: list[str], given: dict[str, Any]) -> "CountTensor":
 class _FitRun:
     """One run of the verb: fit, save, score, say so."""
 
-    def __init__(self, model: "CountModel", out: str, resume: bool, as_json: bool) -> None:
-        self.model, self.out, self.resume, self.as_json = model, out, resume, as_json
+    model: "CountModel"
+
+    def __init__(self, out: str, resume: bool, as_json: bool) -> None:
+        self.out, self.resume, self.as_json = out, resume, as_json
         self.screen: Console = console()
         self.seconds = 0.0
+        self.saved = False
 
-    def run(self, tensor: "CountTensor", holdout: float | None, seed: int, refit: bool) -> None:
+    def run(
+        self,
+        model: "CountModel",
+        tensor: "CountTensor",
+        holdout: float | None,
+        seed: int,
+        refit: bool,
+    ) -> None:
         from tallyfold.data.split import split
 
+        self.model = model
         for record in tensor.dropped:
             self._say(f"left out: {printable(record)}")
         self._note_checkpoint()
@@ -128,7 +149,7 @@ class _FitRun:
             scores = scored(self.model, test, chosen_metrics(None, zeros, True), cells)
             title = f"Scores on {test.nnz:,} held-out cells, zeros {zeros}"
             if not self.as_json:
-                self.screen.print(score_table(title, scores))
+                show_scores(self.screen, title, scores)
                 self.screen.print()
         if holdout is None or refit:
             cells = tensor
@@ -140,14 +161,11 @@ class _FitRun:
         """Fit and save; after Ctrl-C save what is there, say so and end."""
         place = os.path.join(self.out, model_folder.CHECKPOINT, what.replace(" ", "-"))
         start = time.perf_counter()
-        try:
-            with noted_interrupt() as said, shown_progress(what) as callback:
-                self.model.fit(cells, checkpoint=place, resume=self.resume, callbacks=[callback])
-        except KeyboardInterrupt:
-            typer.echo("tallyfold: interrupted in the first iteration; nothing saved.", err=True)
-            raise typer.Exit(INTERRUPTED) from None
+        with noted_interrupt() as said, shown_progress(what) as callback:
+            self.model.fit(cells, checkpoint=place, resume=self.resume, callbacks=[callback])
         self.seconds = time.perf_counter() - start
         self.model.save(self.out)
+        self.saved = True
         if said:
             typer.echo(
                 f"tallyfold: {said[0]} It is saved in {self.out}; the same command with --resume "
@@ -156,15 +174,20 @@ class _FitRun:
             )
             raise typer.Exit(INTERRUPTED)
 
+    @contextmanager
+    def said_if_stopped(self) -> Iterator[None]:
+        """Say what is left after a Ctrl-C that came while no iterations were done."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            line = "Stopped before the first iteration was done: nothing was saved."
+            if self.saved:
+                line = f"Stopped after a fit; its model is saved in {self.out}."
+            typer.echo(f"tallyfold: {line}", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+
     def _note_checkpoint(self) -> None:
-        held = model_folder.unfinished(self.out)
-        if held and not self.resume:
-            typer.echo(
-                f"tallyfold: {self.out} has an unfinished fit; this one takes its place. To go on "
-                "with it, stop this one at once and use --resume.",
-                err=True,
-            )
-        if self.resume and not held:
+        if self.resume and not model_folder.unfinished(self.out):
             typer.echo(
                 f"tallyfold: {self.out} has no unfinished fit; this one starts afresh.", err=True
             )
@@ -188,18 +211,30 @@ class _FitRun:
             return
         shape = " x ".join(f"{printable(axis.name)} {len(axis):,}" for axis in cells.axes)
         self._say(f"{self.model.name} on {cells.nnz:,} cells of {shape}")
-        ended = REASONS.get(fitted.reason, fitted.reason)
-        self._say(f"{len(fitted.history)} iterations, {self.seconds:.1f} s, ended by: {ended}")
+        self._say(self._course())
         self._say(f"wrote {printable(self.out)}\n\nNext:")
         for line in self._next():
             self._say(f"  {line}")
+
+    def _course(self) -> str:
+        """Say how the fit went: of a model that has no iterations to choose, how long it took."""
+        fitted = self.model.fitted_
+        if not {"max_iter", "n_components"} & set(self.model.get_params()):
+            return f"{self.seconds:.1f} s"
+        ended = REASONS.get(fitted.reason, fitted.reason)
+        iterations = number_of(len(fitted.history), "iteration")
+        return f"{iterations}, {self.seconds:.1f} s, ended by: {ended}"
 
     def _next(self) -> list[str]:
         """Return commands to try on the model."""
         folder = shlex.quote(self.out)
         longest = max(self.model.axes_, key=len)
+        has_components = (
+            self.model.fitted_.factors is not None and "n_components" in self.model.get_params()
+        )
+        components = f"tallyfold components {folder} --axis {shlex.quote(longest.name)}"
         return [
-            f"tallyfold components {folder} --axis {shlex.quote(longest.name)}",
+            *([components] if has_components else []),
             f"tallyfold predict {folder} cells.csv --out predictions.csv",
             f"tallyfold report {folder} --out report.html",
         ]

@@ -1,13 +1,16 @@
 """``tallyfold fold-in``: new entities for a fitted model, without a fit."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallyfold.cli import model_options, options
-from tallyfold.cli.model_folder import check_model_folder
-from tallyfold.cli.terminal import console, printable
-from tallyfold.errors import ParameterError
+from tallyfold.cli import model_folder, model_options, options
+from tallyfold.cli.terminal import console, number_of, printable
+from tallyfold.errors import LabelError, ParameterError
+
+if TYPE_CHECKING:
+    from tallyfold.data.tensor import CountTensor
+    from tallyfold.models.base import CountModel
 
 
 def fold_in(
@@ -19,6 +22,7 @@ def fold_in(
     out: Annotated[
         str, typer.Option("--out", "-o", metavar="FOLDER", help="Where to save the new model.")
     ],
+    overwrite: model_folder.Overwrite = False,
     value: options.Value = None,
     count_rows: options.CountRows = False,
     bins: options.Bins = None,
@@ -42,11 +46,26 @@ def fold_in(
             f"only vae-bptf models take new labels without a fit; {folder} holds {model.name}. Fit "
             "again with all cells, or predict with --unknown prior."
         )
-    check_model_folder(out)
+    model_folder.check_model_folder(out, overwrite)
     counts = model_options.counts_for(model, files, value, count_rows, bins, delimiter)
+    _refuse_known(model, counts, axis)
     larger = model.fold_in(counts, axis)
     larger.save(out)
+    model_folder.clear_checkpoint(out)
     number = model.posterior_.axis_number(axis)
     before, after = (len(each.axes_[number]) for each in (model, larger))
-    line = f"wrote {printable(out)}: {printable(axis)} has {after - before:,} new labels, {after:,}"
-    console().print(f"{line} in all", markup=False, soft_wrap=True)
+    line = f"wrote {printable(out)}: {printable(axis)} has {number_of(after - before, 'new label')}"
+    console().print(f"{line}, {after:,} in all", markup=False, soft_wrap=True)
+
+
+def _refuse_known(model: "CountModel", counts: "CountTensor", axis: str) -> None:
+    """Refuse labels that are not new, and say how many they are."""
+    number = model.posterior_.axis_number(axis)
+    given = counts.axis(axis)
+    known = model.axes_[number].find(given.labels)[1].nonzero()[0]
+    if len(known):
+        raise LabelError(
+            f"{len(known):,} of {number_of(len(given), 'label')} of {axis} are known already, such "
+            f"as {given.label(int(known[0]))!r}; fold-in is for new ones. Leave their cells out, "
+            "or fit again with all cells."
+        )

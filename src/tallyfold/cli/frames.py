@@ -2,10 +2,10 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tallyfold.cli.terminal import printable, table
+from tallyfold.cli.terminal import NOTHING, natural_width, printable, show_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,25 +23,35 @@ def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
 
 
 def show_frame(
-    out: "Console", title: str, frame: "pd.DataFrame", formats: Mapping[str, str]
+    out: "Console",
+    title: str,
+    frame: "pd.DataFrame",
+    formats: Mapping[str, str],
+    spare: Sequence[str] = (),
 ) -> None:
     """Print a frame as a table: columns with a format are numbers, the others are labels.
 
-    The title stands on a line of its own, for it may be wider than the table.
+    Columns that are `spare` are left out where the table would not fit with them.
     """
+    heads, rows = _cells(frame, formats)
+    if spare and natural_width(heads, rows) > out.width:
+        heads, rows = _cells(frame.drop(columns=list(spare)), formats)
+    show_table(out, title, heads, rows)
+
+
+def _cells(frame: "pd.DataFrame", formats: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
     heads = [f"{name}>" if name in formats else printable(name) for name in frame.columns]
     rows = [
         [_cell(value, formats.get(name)) for name, value in zip(frame.columns, row, strict=True)]
         for row in frame.itertuples(index=False, name=None)
     ]
-    out.print(title, style="bold", markup=False, overflow="ellipsis", no_wrap=True)
-    out.print(table("", heads, rows))
+    return heads, rows
 
 
 def _cell(value: Any, form: str | None) -> str:
     value = _plain(value)
     if value is None:
-        return ""
+        return "" if form is None else NOTHING
     return printable(value) if form is None else format(value, form)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
+from tallyfold.cli.terminal import NOTHING
 from tallyfold.errors import InterruptedWarning, ParameterError
 
 INTERRUPTED = 130
@@ -77,5 +78,5 @@ def end(interrupted: bool, has_result: bool, kept: bool) -> None:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Return a number for a table; nothing for a missing one."""
-    return "" if value is None or value != value else f"{value:.{digits}f}"
+    """Return a number for a table; a dash for a missing one."""
+    return NOTHING if value is None or value != value else f"{value:.{digits}f}"

@@ -1,17 +1,32 @@
 """The folder that a fit writes: the model, and on the way there a checkpoint inside it."""
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from tallyfold.errors import StorageError
+
+if TYPE_CHECKING:
+    from tallyfold.data.axis import Axis
 
 CHECKPOINT = "checkpoint"
 """Kept until the fit is done, so that a killed or interrupted one can go on."""
 OURS = ("model.json", "arrays*.safetensors", ".writing-*")
 
 
-def check_model_folder(out: str) -> None:
-    """Refuse to write where something else is; an older model there is replaced."""
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace a model that is in the folder.")
+]
+
+
+def check_model_folder(out: str, overwrite: bool, resume: bool | None = None) -> None:
+    """Refuse to write where something else is, or a model that nobody said to replace.
+
+    `resume` is for a verb that can go on with an unfinished fit: whether it is to do so.
+    """
     from tallyfold.inference.folder import refuse_foreign
     from tallyfold.models.storage import KIND
 
@@ -26,11 +41,34 @@ def check_model_folder(out: str) -> None:
                 f"{out!r} holds something else than a model, such as {sorted(other)[0]!r}. Choose "
                 "another folder."
             )
+    if overwrite or resume:
+        return
+    if unfinished(out):
+        how = "" if resume is None else "--resume goes on with it; "
+        raise StorageError(f"{out!r} has an unfinished fit. {how}--overwrite replaces it.")
+    if (place / "model.json").exists():
+        raise StorageError(
+            f"{out!r} holds a finished model. --overwrite replaces it; or choose another folder."
+        )
+
+
+def refuse_to_resume(out: str, axes: "Sequence[Axis]") -> None:
+    """Refuse to go on with a fit that came to its end; say so if it was one of other data."""
+    from tallyfold.models.storage import load
+
+    if unfinished(out) or not (Path(out) / "model.json").exists():
+        return
+    model = load(out)
+    of = "" if tuple(model.axes_) == tuple(axes) else " of other data"
+    raise StorageError(
+        f"{out!r} holds a finished {model.name} model{of}: there is no fit to go on with. "
+        "--overwrite fits again and replaces it; or choose another folder."
+    )
 
 
 def unfinished(out: str) -> bool:
     """Tell whether a folder has the checkpoint of a fit that did not come to its end."""
-    return (Path(out) / CHECKPOINT).is_dir()
+    return any((Path(out) / CHECKPOINT).rglob("model.json"))
 
 
 def clear_checkpoint(out: str) -> None:

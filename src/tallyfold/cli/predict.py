@@ -8,7 +8,8 @@ import typer
 
 from tallyfold.cli import model_options, options
 from tallyfold.cli.streams import STREAM, files_of, write_csv
-from tallyfold.cli.terminal import console, printable
+from tallyfold.cli.targets import refuse_inputs
+from tallyfold.cli.terminal import console, number_of, printable
 
 
 def predict(
@@ -60,7 +61,12 @@ def predict(
 
     if out != STREAM:
         written_ending(Path(out))  # before any work is done
+        refuse_inputs(out, files)
     model = load(folder)
+    if model.fitted_.likelihood is None:
+        typer.echo(
+            f"tallyfold: {model.name} predicts means only: no median, low or high.", err=True
+        )
     names = [axis.name for axis in model.axes_]
     with files_of(files) as paths, closing(read_rows(paths, names, delimiter=delimiter)) as given:
         tables = predicted_rows(
@@ -75,4 +81,6 @@ def predict(
             write_csv(tables)
             return
         rows = write_rows(tables, out)
-    console().print(f"wrote {rows:,} rows to {printable(out)}", markup=False, soft_wrap=True)
+    console().print(
+        f"wrote {number_of(rows, 'row')} to {printable(out)}", markup=False, soft_wrap=True
+    )

@@ -16,7 +16,7 @@ from tallyfold.cli.long_runs import (
     progress,
 )
 from tallyfold.cli.search_options import chosen_model, training_part
-from tallyfold.cli.terminal import console, printable, table
+from tallyfold.cli.terminal import console, printable, show_table
 from tallyfold.errors import InferenceError, ParameterError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def rank(
         Path | None, typer.Option(metavar="FILE", help="Keep scores here, to go on later.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the table as CSV.")
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the table as CSV.")
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the curve: .png, .svg or .pdf.")
@@ -154,7 +154,7 @@ def _show(found: "RankChoice", has_choice: bool, to: "Console") -> None:
         for row in found.table.to_dict("records")
     ]
     heads = ["components>", "mean>", "se>", "behind>", "its se>", "failed>", "seconds>"]
-    to.print(table(f"Held-out {found.metric}", heads, rows))
+    show_table(to, f"Held-out {found.metric}", heads, rows)
     for error in found.scores["error"].dropna().unique()[:5]:
         to.print(f"failed: {printable(error)}", markup=False, soft_wrap=True)
     if not has_choice:

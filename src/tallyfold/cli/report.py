@@ -1,11 +1,15 @@
 """``tallyfold report``: a page to explore a fitted model."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallyfold.cli import options
+from tallyfold.cli import model_options, options
 from tallyfold.cli.terminal import console, printable, size
+from tallyfold.errors import ParameterError
+
+if TYPE_CHECKING:
+    from tallyfold.models.base import CountModel
 
 
 def report(
@@ -26,27 +30,29 @@ def report(
     axes: options.Axes = None,
     value: options.Value = None,
     count_rows: options.CountRows = False,
+    bins: options.Bins = None,
+    delimiter: options.Delimiter = None,
 ) -> None:
     """Write a page to explore a fitted model: one HTML file, without network or server.
 
     It shows the components, what is strongest in each on every axis with 90 %
-    intervals, the profile of any label, and how far to trust the fit. --axes
-    and --value say how to read --test and --train, unless tallyfold wrote them.
+    intervals, the profile of any label, and how far to trust the fit. The data
+    options say how to read --test and --train; the axes are the model's.
 
     \b
     [bold]Examples[/]
       tallyfold report model --out report.html
       tallyfold report model --test test.parquet --train train.parquet --open
-      tallyfold report model --test new.csv --axes author,word,year --value count
+      tallyfold report model --test new.csv --value count --bin day=month
     """  # noqa: D301
-    from tallyfold.data.formats import read_counts
     from tallyfold.models.storage import load
     from tallyfold.report.explorer import write_report
 
     model = load(folder)
-    reading = options.reading(axes, value, count_rows, None, None, None)
+    _check_axes(model, axes)
+    reading = (value, count_rows, bins, delimiter)
     tensors = {
-        name: None if file is None else read_counts(file, **reading)
+        name: None if file is None else model_options.counts_for(model, [file], *reading)
         for name, file in (("test", test), ("train", train))
     }
     screen = console()
@@ -63,3 +69,10 @@ def report(
         import webbrowser
 
         webbrowser.open(file.resolve().as_uri())
+
+
+def _check_axes(model: "CountModel", axes: str | None) -> None:
+    """Refuse axes that are not the model's: it knows them, so they need not be given."""
+    known = [axis.name for axis in model.axes_]
+    if axes is not None and set(options.names(axes) or []) != set(known):
+        raise ParameterError(f"--axes must be the model's, {','.join(known)}; got {axes!r}.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallyfold.cli.options import names as split_names
-from tallyfold.cli.terminal import console, table
+from tallyfold.cli.terminal import console, show_table
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def reproduce(
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="Where to write; finished fits stay.")
+        Path,
+        typer.Option("--out", "-o", metavar="FOLDER", help="Where to write; finished fits stay."),
     ] = Path("reproduction"),
     figures: Annotated[bool, typer.Option(help="Draw figures, too.")] = True,
 ) -> None:
@@ -69,7 +70,7 @@ def reproduce(
     screen = console()
     if show_list or name is None:
         rows = [(key, one.asks, one.place) for key, one in EXPERIMENTS.items()]
-        screen.print(table("The paper's experiments", ["name", "asks", "in the paper"], rows))
+        show_table(screen, "The paper's experiments", ["name", "asks", "in the paper"], rows)
         screen.print("\nRun one with: tallyfold reproduce NAME --quick")
         return
     if name != "all" and name not in EXPERIMENTS:
@@ -117,7 +118,7 @@ def _show(result: "Reproduction", screen: "Console", most: int = 60) -> None:
     for title, frame in result.tables.items():
         columns, rows = table_cells(frame)
         screen.print()
-        screen.print(table(title, columns, rows[:most]))
+        show_table(screen, title, columns, rows[:most])
         if len(rows) > most:
             screen.print(f"... and {len(rows) - most} more rows in the file.")
     screen.print()

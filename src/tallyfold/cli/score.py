@@ -6,7 +6,7 @@ import typer
 
 from tallyfold.cli import model_options, options
 from tallyfold.cli.frames import as_json as written
-from tallyfold.cli.score_table import chosen_metrics, score_table, scored
+from tallyfold.cli.score_table import chosen_metrics, scored, show_scores
 from tallyfold.cli.terminal import console
 
 
@@ -56,4 +56,4 @@ def score(
         typer.echo(written({"cells": test.nnz, "zeros": zeros, "scores": scores}))
         return
     title = f"Scores on {test.nnz:,} cells, zeros {zeros}"
-    console().print(score_table(title, scores))
+    show_scores(console(), title, scores)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from tallyfold.cli import options
 from tallyfold.cli.long_runs import number
-from tallyfold.cli.terminal import printable, table
+from tallyfold.cli.terminal import printable, show_table
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
 
     from tallyfold.data.tensor import CountTensor
     from tallyfold.models.base import CountModel
@@ -58,8 +58,10 @@ def scored(
     return found
 
 
-def score_table(title: str, scores: Mapping[str, Mapping[str, float | None]]) -> "Table":
-    """Return a table of scores, and what is better of each."""
+def show_scores(
+    out: "Console", title: str, scores: Mapping[str, Mapping[str, float | None]]
+) -> None:
+    """Print a table of scores, and what is better of each."""
     from tallyfold.evaluation.metrics import METRICS
 
     metrics = list(next(iter(scores.values())))
@@ -67,4 +69,5 @@ def score_table(title: str, scores: Mapping[str, Mapping[str, float | None]]) ->
         (name, METRICS[name].better, *(number(each[name]) for each in scores.values()))
         for name in metrics
     ]
-    return table(title, ["score", "better", *(f"{printable(name)}>" for name in scores)], rows)
+    heads = ["score", "better", *(f"{printable(name)}>" for name in scores)]
+    show_table(out, title, heads, rows)

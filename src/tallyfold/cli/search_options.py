@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallyfold.cli import options
+from tallyfold.cli import model_options, options
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ Metric = Annotated[
 TestSize = Annotated[
     float,
     typer.Option(
+        "--holdout",
+        "--test-size",
         metavar="SHARE",
         help="Share of the cells to set aside first, for a test that comes later.",
     ),
@@ -45,6 +47,7 @@ def training_part(
     from tallyfold.data.formats import read_counts
     from tallyfold.data.split import split
 
+    model_options.check_share("--holdout", test_size or None)
     tensor = read_counts(files[0] if len(files) == 1 else list(files), **given)
     return split(tensor, test_size, random_state=seed).train if test_size else tensor
 

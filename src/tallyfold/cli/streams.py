@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tallyfold.errors import ParameterError
+from tallyfold.errors import ParameterError, TallyfoldError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +33,20 @@ def files_of(named: Sequence[str]) -> Iterator[list[str]]:
         file = Path(folder, "standard-input.csv")
         with file.open("wb") as stream:
             shutil.copyfileobj(sys.stdin.buffer, stream)
-        yield [str(file)]
+        try:
+            yield [str(file)]
+        except TallyfoldError as error:
+            error.args = tuple(_named(text, file) for text in error.args)
+            raise
+
+
+def _named(text: object, file: Path) -> object:
+    """Call the temporary file, in a message, what it stands for."""
+    if not isinstance(text, str):
+        return text
+    for written in (repr(str(file)), str(file), repr(file.name), file.name):
+        text = text.replace(written, "standard input")
+    return text
 
 
 def write_csv(tables: "Iterator[pa.Table]") -> int:

@@ -9,12 +9,22 @@ from tallyfold.cli import model_options, options
 from tallyfold.cli.frames import as_json as written
 from tallyfold.cli.frames import records, show_frame
 from tallyfold.cli.streams import STREAM, write_csv
-from tallyfold.cli.terminal import console, printable
+from tallyfold.cli.targets import refuse_inputs
+from tallyfold.cli.terminal import console, number_of, printable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMATS = {"count": ",d", "mean": ".3g", "low": ",d", "high": ",d", "log10_p": ".1f"}
+FORMATS = {
+    "count": ",d",
+    "mean": ".3g",
+    "low": ",d",
+    "high": ",d",
+    "log10_p": ".1f",
+    "by_chance": ".2g",
+}
+USUAL = 20
+"""How many cells are shown."""
 
 
 def surprise(
@@ -26,11 +36,19 @@ def surprise(
             metavar="upper|lower|both", help="Counts too large, too small, or either way."
         ),
     ] = "both",
-    most: Annotated[int, typer.Option("--top", metavar="N", min=1, help="How many cells.")] = 20,
+    most: Annotated[
+        int | None,
+        typer.Option(
+            "--top", metavar="N", min=1, help=f"How many cells: {USUAL}, or all with --out."
+        ),
+    ] = None,
     out: Annotated[
         str | None,
         typer.Option(
-            "--out", "-o", metavar="FILE", help="Write all cells instead; - for standard output."
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Write them to a file instead; - for standard output.",
         ),
     ] = None,
     value: options.Value = None,
@@ -58,18 +76,20 @@ def surprise(
 
     if out not in (None, STREAM):
         written_ending(Path(str(out)))
+        refuse_inputs(str(out), files)
     model = load(folder)
     counts = model_options.counts_for(model, files, value, count_rows, bins, delimiter)
     counts = model_options.known_cells(model, counts, unknown)
-    frame = surprise_of(model, counts, tail=tail, top=most if out is None else None)  # type: ignore[arg-type]
+    top = USUAL if most is None and out is None else most
+    frame = surprise_of(model, counts, tail=tail, top=top)  # type: ignore[arg-type]
     if out is not None:
         _write(frame, out)
     elif as_json:
         typer.echo(written({"cells": counts.nnz, "tail": tail, "top": records(frame)}))
     else:
         title = f"The least expected of {counts.nnz:,} cells"
-        shown = frame.drop(columns=["side", "p", "by_chance"])
-        show_frame(console(), title, shown, FORMATS)
+        shown = frame.drop(columns=["side", "p"])  # seen from count and mean, and from log10_p
+        show_frame(console(), title, shown, FORMATS, spare=("low", "high"))
 
 
 def _write(frame: "pd.DataFrame", out: str) -> None:
@@ -82,4 +102,6 @@ def _write(frame: "pd.DataFrame", out: str) -> None:
         write_csv(tables)
         return
     rows = write_rows(tables, out)
-    console().print(f"wrote {rows:,} rows to {printable(out)}", markup=False, soft_wrap=True)
+    console().print(
+        f"wrote {number_of(rows, 'row')} to {printable(out)}", markup=False, soft_wrap=True
+    )

@@ -11,6 +11,12 @@ from rich.text import Text
 
 HEAD_WIDTH = 12
 """Heads of numbers up to this width stay on one line."""
+LEAST_WIDTH = 10
+"""Columns of text are not made narrower than this: a date keeps its day."""
+GAP = 3
+"""Between two columns."""
+NOTHING = "–"
+"""Stands where there is no number."""
 
 
 def console() -> Console:
@@ -32,39 +38,81 @@ def printable(label: object) -> str:
     )
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Return a table with a rule under its head; long text is cut, never wrapped.
+def show_table(
+    out: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    """Print a table with a rule under its head; its title stands above and may be wider.
 
-    A column whose name ends in ``>`` holds numbers, set to the right; they keep their width, and
-    their head is broken into lines of about that width. Cells are shown as they are: nothing in
-    them is read as markup.
+    A column whose name ends in ``>`` holds numbers, set to the right: they are never cut, and their
+    head is broken into lines of about their width. Text is shortened, the widest column first, to
+    fit the console; where that does not help, the table is as wide as it has to be. Cells are shown
+    as they are: nothing in them is read as markup.
     """
-    grid = Table(
-        title=Text(title, "bold"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-    )
-    for name, *cells in zip(columns, *rows, strict=True):
-        numbers = name.endswith(">")
-        head = _narrow(name[:-1], cells) if numbers else name
+    if title:
+        out.print(Text(title, "bold"))
+    columns = [_narrow(name, cells) for name, *cells in zip(columns, *rows, strict=True)]
+    widths = _widths(columns, rows, out.width)
+    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, width=_total_width(widths))
+    for name, width in zip(columns, widths, strict=True):
         grid.add_column(
-            Text(head),
-            justify="right" if numbers else "left",
-            min_width=max(map(cell_len, [*head.split("\n"), *cells])) if numbers else None,
+            Text(name.removesuffix(">")),
+            justify="right" if name.endswith(">") else "left",
+            width=width,
             overflow="ellipsis",
             no_wrap=True,
         )
     for row in rows:
         grid.add_row(*(Text(cell) for cell in row))
-    return grid
+    out.print(grid, crop=False)
 
 
-def _narrow(head: str, cells: Sequence[str]) -> str:
-    """Break a head into lines that are not much wider than the cells."""
+def _narrow(name: str, cells: Sequence[str]) -> str:
+    """Break the head of a column of numbers into lines that are not much wider than they are."""
+    if not name.endswith(">"):
+        return name
     width = max([HEAD_WIDTH, *map(cell_len, cells)])
-    return "\n".join(textwrap.wrap(head, width, break_long_words=False) or [""])
+    return "\n".join(textwrap.wrap(name[:-1], width, break_long_words=False) or [""]) + ">"
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], available: int) -> list[int]:
+    """Return the columns' widths: those of text give way until the table fits, if it can."""
+    wanted = _wanted(columns, rows)
+    widths = list(wanted)
+    while _total_width(widths) > available:  # a character at a time: there are few columns
+        text = [n for n, name in enumerate(columns) if not name.endswith(">")]
+        widest = max(text, key=lambda n: widths[n], default=None)
+        if widest is None or widths[widest] <= LEAST_WIDTH:
+            return wanted
+        widths[widest] -= 1
+    return widths
+
+
+def _wanted(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [
+        max(map(cell_len, [*name.removesuffix(">").split("\n"), *cells]))
+        for name, *cells in zip(columns, *rows, strict=True)
+    ]
+
+
+def natural_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Return how wide a table is with nothing shortened."""
+    heads = [_narrow(name, cells) for name, *cells in zip(columns, *rows, strict=True)]
+    return _total_width(_wanted(heads, rows))
+
+
+def _total_width(widths: Sequence[int]) -> int:
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def number_of(count: int, noun: str) -> str:
+    """Return a number of things.
+
+    Examples
+    --------
+    >>> number_of(1, "row"), number_of(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def size(number_of_bytes: int) -> str:

@@ -17,7 +17,7 @@ from tallyfold.cli.long_runs import (
     progress,
 )
 from tallyfold.cli.search_options import chosen_model, parsed, training_part
-from tallyfold.cli.terminal import console, printable, table
+from tallyfold.cli.terminal import console, printable, show_table
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def tune(
         str | None, typer.Option(metavar="NAME", help="Its name in there, if not the model's.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the best parameters as JSON.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Write the best parameters as JSON."),
     ] = None,
     as_json: search_options.AsJson = False,
 ) -> None:
@@ -166,7 +167,7 @@ def _show(found: "Search", out: Path | None, to: "Console") -> None:
     ]
     title = f"Held-out {found.metric} over {found.folds} folds"
     heads = ["trial>", "state", *names, "mean>", "se>", "seconds>"]
-    to.print(table(title, heads, rows))
+    show_table(to, title, heads, rows)
     for error in found.trials["error"].dropna().unique()[:5]:
         to.print(f"failed: {printable(error)}", markup=False, soft_wrap=True)
     running = int((found.trials["state"] == "running").sum())

@@ -45,7 +45,9 @@ def table_cells(frame: pd.DataFrame, digits: int = 4) -> tuple[list[str], list[l
 
 
 def _cell(value: Any, error: Any, digits: int) -> str:
-    if value is None or value != value:
+    import pandas as pd
+
+    if value is None or value is pd.NA or value != value:
         return "–"
     if isinstance(value, float):
         text = _number(value, digits)

@@ -52,7 +52,8 @@ def write_reproduction(
 def page_of(name: str, result: Reproduction, command: str, figures: list[str]) -> str:
     """Return the Markdown page of an experiment."""
     experiment = EXPERIMENTS[name]
-    lines = [f"# {name}", "", f"{experiment.asks} The paper's {experiment.place}.", ""]
+    asks = experiment.asks if experiment.asks.endswith("?") else f"{experiment.asks}."
+    lines = [f"# {name}", "", f"{asks} The paper's {experiment.place}.", ""]
     lines += [f"Made by `{command}`.", ""]
     lines += [f"- {note}" for note in result.notes]
     for title, frame in result.tables.items():

@@ -55,7 +55,9 @@ def tests_against(
     """Return the paired tests over data sets of one model against others, a row each."""
     import pandas as pd
 
-    return pd.DataFrame([_test(rows, model, other, metric, regime) for other in others])
+    table = pd.DataFrame([_test(rows, model, other, metric, regime) for other in others])
+    counted = [name for name in ("data sets", "better on") if name in table]
+    return table.astype(dict.fromkeys(counted, "Int64"))  # whole, though some are missing
 
 
 def _test(

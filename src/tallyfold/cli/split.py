@@ -1,0 +1,110 @@
+"""``tallyfold split``: counts in two files, to fit on and to test on."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallyfold.cli import model_options, options
+from tallyfold.cli.targets import refuse_inputs
+from tallyfold.cli.terminal import console, number_of, printable
+from tallyfold.errors import ParameterError
+
+if TYPE_CHECKING:
+    from tallyfold.data.split import Split
+    from tallyfold.data.tensor import CountTensor
+
+USUAL_SHARE = 0.2
+
+
+def split(
+    source: Annotated[str, typer.Argument(metavar="IN", help="File to read, or a quoted glob.")],
+    train: Annotated[
+        str, typer.Argument(metavar="TRAIN", help="File to write the cells to fit on to.")
+    ],
+    test: Annotated[
+        str, typer.Argument(metavar="TEST", help="File to write the held-out cells to.")
+    ],
+    holdout: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help=f"Share to hold out: {USUAL_SHARE} if left out."),
+    ] = None,
+    by_entity: Annotated[
+        str | None,
+        typer.Option(metavar="AXIS", help="Hold out whole labels of this axis, not cells."),
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AXIS=VALUE", help="Hold out what came after a moment, such as a day."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the draw.")] = 0,
+    axes: options.Axes = None,
+    value: options.Value = None,
+    count_rows: options.CountRows = False,
+    bins: options.Bins = None,
+    min_nonzeros: options.MinNonzeros = None,
+    top: options.Top = None,
+    delimiter: options.Delimiter = None,
+) -> None:
+    """Split counts into a file to fit on and a file to test on.
+
+    Cells are held out at random, or all cells of some labels (--by-entity), or
+    those after a moment (--after). The endings of TRAIN and TEST decide their
+    formats.
+
+    \b
+    [bold]Examples[/]
+      tallyfold split counts.parquet train.parquet test.parquet --holdout 0.2
+      tallyfold split counts.npz train.npz test.npz --by-entity author --seed 1
+      tallyfold split counts.npz train.npz test.npz --after year=2009
+    """  # noqa: D301
+    from tallyfold.data.formats import read_counts, write_counts
+
+    given = options.reading(axes, value, count_rows, bins, min_nonzeros, top, delimiter)
+    _check(holdout, by_entity, after)
+    _check_targets(source, train, test)
+    tensor = read_counts(source, **given)
+    parts = _parts(tensor, USUAL_SHARE if holdout is None else holdout, by_entity, after, seed)
+    out = console()
+    for record in tensor.dropped:
+        out.print(f"left out: {printable(record)}", markup=False, soft_wrap=True)
+    for file, part in ((train, parts.train), (test, parts.test)):
+        write_counts(part, file)
+        line = f"wrote {number_of(part.nnz, 'cell')} to {printable(file)}"
+        out.print(line, markup=False, soft_wrap=True)
+
+
+def _check(holdout: float | None, by_entity: str | None, after: str | None) -> None:
+    model_options.check_share("--holdout", holdout)
+    if after is not None and (by_entity is not None or holdout is not None):
+        raise ParameterError(
+            "--after says what is held out; it excludes --holdout and --by-entity."
+        )
+
+
+def _check_targets(source: str, train: str, test: str) -> None:
+    """Refuse, before anything is read, targets that could not be written or would be lost."""
+    from tallyfold.data.formats.files import ending_of
+
+    if Path(train).resolve() == Path(test).resolve():
+        raise ParameterError(f"TRAIN and TEST must be two files; both are {train!r}.")
+    for target in (train, test):
+        ending_of(Path(target))
+        refuse_inputs(target, [source])
+
+
+def _parts(
+    tensor: "CountTensor", holdout: float, by_entity: str | None, after: str | None, seed: int
+) -> "Split":
+    from tallyfold.data import split as ways
+    from tallyfold.data.label_types import label_from_text
+
+    if after is not None:
+        ((name, text),) = (options.pairs("--after", [after]) or {}).items()
+        moment = label_from_text(tensor.axis(name), text)
+        return ways.split_time(tensor, name, after=moment)
+    if by_entity is not None:
+        return ways.split_entities(tensor, by_entity, holdout, random_state=seed)
+    return ways.split(tensor, holdout, random_state=seed)

@@ -1,0 +1,64 @@
+"""``tallyfold surprise``: the table, the file, and what is refused."""
+
+import io
+import json
+
+import pandas as pd
+
+import tallyfold as tf
+from tallyfold.evaluation.surprise import surprise
+
+
+def test_surprise_ranks_cells(run, folder, model, frame, tensor, tmp_path):
+    odd = frame.assign(count=frame["count"].where(frame.index != 5, 900))
+    odd.to_parquet(tmp_path / "odd.parquet")
+    given = ("surprise", folder, tmp_path / "odd.parquet", "--value", "count")
+    result = run(*given, "--top", "3")
+    assert (result.code, result.err) == (0, "")
+    assert "900" in result.out
+    found = json.loads(run(*given, "--top", "3", "--json").out)["top"]
+    assert len(found) == 3
+    first = frame.iloc[5]
+    assert [found[0][name] for name in ("author", "word", "year", "count")] == [
+        first["author"], first["word"], first["year"], 900,
+    ]  # fmt: skip
+    counts = tf.CountTensor.from_frame(odd, tensor.names, "count")
+    wanted = surprise(model, counts, tail="lower")
+    result = run(*given, "--tail", "lower", "--out", tmp_path / "all.parquet")
+    assert f"wrote {tensor.nnz:,} rows" in result.out
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "all.parquet"), wanted)
+    piped = pd.read_csv(io.StringIO(run(*given, "--out", "-").out))
+    assert piped["author"].iloc[0] == first["author"]
+    assert len(piped) == tensor.nnz
+
+
+def test_surprise_shows_what_chance_would_and_whole_numbers(run, folder, events):
+    given = ("surprise", folder, events, "--value", "count", "--top", "2")
+    lines = run(*given).out.splitlines()
+    assert lines[1].split() == [
+        "author", "word", "year", "count", "mean", "low", "high", "log10_p", "by_chance",
+    ]  # fmt: skip
+    assert len(lines) == 5
+
+
+def test_surprise_leaves_out_the_interval_where_room_is_short(
+    run, folder, events, model, tensor, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "60")
+    given = ("surprise", folder, events, "--value", "count", "--top", "1")
+    lines = run(*given).out.splitlines()
+    assert lines[1].split() == ["author", "word", "year", "count", "mean", "log10_p", "by_chance"]
+    assert lines[3].endswith(f"{surprise(model, tensor, top=1)['by_chance'][0]:.2g}")
+
+
+def test_surprise_writes_as_many_cells_as_asked_for(run, folder, events, tmp_path):
+    given = ("surprise", folder, events, "--value", "count", "--out", tmp_path / "some.csv")
+    assert "wrote 3 rows" in run(*given, "--top", "3").out
+    assert len(pd.read_csv(tmp_path / "some.csv")) == 3
+    assert "wrote 1 row to" in run(*given, "--top", "1").out
+
+
+def test_surprise_refuses_a_tail_that_is_none(run, folder, events):
+    result = run("surprise", folder, events, "--value", "count", "--tail", "left")
+    assert result.code == 2
+    assert "'upper' or 'lower' or 'both'" in result.err
