@@ -28,7 +28,9 @@ def test_a_row_per_model_and_errors_are_rows_too(parts):
     with pytest.raises(ParameterError, match="`metrics` must be among .*got 'luck'"):
         compare({}, *parts, metrics=["luck"])
     with pytest.raises(DataError, match="counts in both parts; got .* and 0 to test on"):
-        compare({}, parts[0], parts[1].with_cells(np.zeros(parts[1].nnz, bool)))
+        compare(
+            {"constant": tf.Constant()}, parts[0], parts[1].with_cells(np.zeros(parts[1].nnz, bool))
+        )
 
 
 def test_metrics_of_a_constant_agree_with_scipy(parts):
