@@ -2,7 +2,7 @@
 
 import io
 import sys
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,14 +11,7 @@ import pandas as pd
 import pytest
 
 import tallyfold as tf
-from tallyfold.cli import app, main
-
-for name in (
-    "fit", "predict", "score", "surprise", "top", "components", "profile", "fold_in", "compare",
-):  # fmt: skip
-    verb = getattr(import_module(f"tallyfold.cli.{name}"), name)
-    if verb not in [command.callback for command in app.registered_commands]:
-        app.command()(verb)
+from tallyfold.cli import main
 
 WHO = ["Ada Lovelace", "Zoë=Ünïcode", "-dash", "[red]x[/]", *(f"author {n}" for n in range(26))]
 YEARS = list(range(2003, 2011))
@@ -30,8 +23,11 @@ class Result(NamedTuple):
     err: str
 
 
+Run = Callable[..., Result]
+
+
 @pytest.fixture
-def run(capsys, monkeypatch):
+def run(capsys, monkeypatch) -> Run:
     """Call it with arguments; it gives back the exit code and what was written."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")

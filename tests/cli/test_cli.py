@@ -4,46 +4,18 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 import pytest
+from tests.cli.conftest import Run
 
 import tallyfold as tf
-from tallyfold.cli import app, main
+from tallyfold.cli import app
 
 VERBS = tuple(
     (command.name or command.callback.__name__).replace("_", "-")
     for command in app.registered_commands
 )
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-class Run:
-    """Call it with arguments; it gives back the exit code and what was written."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self.capsys = capsys
-
-    def __call__(self, *arguments: object) -> Result:
-        with pytest.raises(SystemExit) as stopped:
-            main([str(argument) for argument in arguments])
-        written = self.capsys.readouterr()
-        code = stopped.value.code
-        assert isinstance(code, int | None)
-        return Result(code or 0, written.out, written.err)
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-    return Run(capsys)
 
 
 @pytest.fixture

@@ -179,7 +179,10 @@ def test_rank_says_how_to_go_on_after_an_interrupt(run, counts, tmp_path, monkey
     [
         (("tune", "--model", "bpft"), "--model must be one of vae-bptf, .*; got 'bpft'"),
         (("tune", "--set", "max_iter"), "--set wants"),
-        (("tune", "--model", "bptf", "--set", "maxiter=3"), "'maxiter', which is no parameter"),
+        (
+            ("tune", "--model", "bptf", "--set", "maxiter=3"),
+            "is no parameter of bptf. Did you mean 'max_iter'",
+        ),
         (("tune", "--model", "bptf", "--choices", "n_components=0"), "must be a positive integer"),
         (("tune", "--space", "no-such"), "--space must be a JSON file or one of"),
         (("tune", "--out", "no/such/folder.json"), "--out must be a file in a folder"),

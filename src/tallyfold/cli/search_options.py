@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallyfold.cli import model_options, options
-from tallyfold.errors import ParameterError
+from tallyfold.cli import model_options, model_parameters
 
 if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
@@ -54,19 +53,7 @@ def training_part(
 
 def chosen_model(name: str, fixed: Sequence[str] | None) -> "CountModel":
     """Make a model by name, with the parameters given as ``NAME=VALUE``."""
-    from tallyfold.models.registry import MODELS
-
-    if name not in MODELS:
-        raise ParameterError(f"--model must be one of {', '.join(MODELS)}; got {name!r}.")
-    known = MODELS[name]().get_params()
-    pairs = options.pairs("--set", list(fixed or [])) or {}
-    given = {key: parsed(text) for key, text in pairs.items()}
-    for key in given:
-        if key not in known:
-            raise ParameterError(
-                f"--set has {key!r}, which is no parameter of {name}; there are {', '.join(known)}."
-            )
-    return MODELS[name](**given)  # type: ignore[no-any-return]
+    return model_parameters.chosen_model(name, None, model_parameters.settings(fixed))
 
 
 def parsed(text: str) -> Any:

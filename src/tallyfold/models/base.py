@@ -252,7 +252,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
 
         Given that y >= 1 where the likelihood is truncated.
         """
-        if _checked_tensor(tensor).nnz == 0:
+        if checked_tensor(tensor).nnz == 0:
             raise DataError("the tensor has no non-zero cell; there is nothing to score.")
         return float(np.mean(self.log_pmf(tensor, unknown=unknown)))
 
@@ -262,7 +262,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
 
     def log_pmf(self, tensor: CountTensor, *, unknown: Unknown = "error") -> Floats:
         """Return the log predictive pmf of each non-zero cell of a tensor."""
-        positions = cell_positions(self.axes_, _checked_tensor(tensor), unknown)
+        positions = cell_positions(self.axes_, checked_tensor(tensor), unknown)
         return self._predictive(positions).log_pmf(tensor.counts)
 
     def interval(self, cells: Any, level: float = 0.9, *, unknown: Unknown = "error") -> Ints:
@@ -349,7 +349,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         check_parameters({"every": every}, {"every": integer(1)})
         if resume and checkpoint is None:
             raise ParameterError("`resume` needs a `checkpoint` folder to resume from.")
-        if _checked_tensor(tensor).nnz == 0:
+        if checked_tensor(tensor).nnz == 0:
             raise DataError("the tensor has no non-zero cell; there is nothing to fit.")
 
     def _run(
@@ -411,10 +411,11 @@ def choose_likelihood(family: str, truncated: bool | None, zeros: str) -> CountL
     return CountLikelihood(family, zeros == "missing" if truncated is None else bool(truncated))
 
 
-def _checked_tensor(tensor: Any) -> CountTensor:
+def checked_tensor(tensor: Any, name: str = "tensor") -> CountTensor:
+    """Refuse what is no tensor, with what to do about it."""
     if not isinstance(tensor, CountTensor):
         raise ParameterError(
-            f"expected a CountTensor; got {type(tensor).__name__}. Make one with "
+            f"expected a CountTensor; got {type(tensor).__name__} as `{name}`. Make one with "
             "CountTensor.from_frame(frame, axes=[...]) or tallyfold.read_counts(path, axes=[...])."
         )
     return tensor

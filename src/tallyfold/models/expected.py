@@ -1,12 +1,13 @@
-"""What a function expects to be given: a fitted model, a tensor."""
+"""What a function expects to be given."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
-from tallyfold.models.base import CountModel
+from tallyfold.models.base import CountModel, checked_tensor
+
+__all__ = ["checked_model", "checked_tensor"]
 
 
 def checked_model(model: Any) -> CountModel:
@@ -17,13 +18,3 @@ def checked_model(model: Any) -> CountModel:
             "tallyfold.load(folder)."
         )
     return model
-
-
-def checked_tensor(tensor: Any, name: str = "tensor") -> CountTensor:
-    """Refuse what is no tensor, with what to do about it."""
-    if not isinstance(tensor, CountTensor):
-        raise ParameterError(
-            f"`{name}` must be a CountTensor; got {type(tensor).__name__}. Make one with "
-            "CountTensor.from_frame(frame, axes=[...]) or tallyfold.read_counts(path, axes=[...])."
-        )
-    return tensor
