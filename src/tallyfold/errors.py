@@ -13,7 +13,8 @@
         ├── MissingPackageError     an optional package is needed (also an ImportError)
         ├── NotFittedError          the model has not been fitted yet
         ├── InferenceError          a fit could not go on
-        │   └── DivergedError       it left the rails; a checkpoint keeps the last good state
+        │   ├── DivergedError       it left the rails; a checkpoint keeps the last good state
+        │   └── ProcessError        another process of the run died or does not answer
         ├── BackendError            a kernel or device cannot be used here
         └── StorageError            a saved model cannot be written or read back
 
@@ -78,6 +79,10 @@ class DivergedError(InferenceError):
 
     run: Any = None
     model: Any = None
+
+
+class ProcessError(InferenceError):
+    """Another process that the fit was shared with died, or does not answer."""
 
 
 class BackendError(TallyfoldError):

@@ -121,17 +121,18 @@ def test_ctrl_c_in_the_second_of_two_fits_goes_on_there(run, events, tensor, tmp
     np.testing.assert_array_equal(saved.predict(tensor), whole.predict(tensor))
 
 
-@pytest.mark.parametrize("place", ["model_parameters.chosen_model", "_counts", "scored"])
+@pytest.mark.parametrize(
+    "place", ["model_parameters.chosen_model", "fit._counts", "fit_run.scored"]
+)
 def test_ctrl_c_between_iterations_says_what_is_left(run, events, tmp_path, monkeypatch, place):
     def press(*arguments: object, **more: object) -> None:
         raise KeyboardInterrupt
 
-    module = import_module("tallyfold.cli.fit")
     owner, _, name = place.rpartition(".")
-    monkeypatch.setattr(getattr(module, owner) if owner else module, name, press)
+    monkeypatch.setattr(import_module(f"tallyfold.cli.{owner}"), name, press)
     result = run("fit", events, *QUICK, "--holdout", "0.2", "--out", tmp_path / "m")
     assert (result.code, result.out) == (130, "")
-    if place == "scored":
+    if name == "scored":
         assert f"its model is saved in {tmp_path / 'm'}" in result.err
         assert tf.load(tmp_path / "m").name == "bptf"
     else:

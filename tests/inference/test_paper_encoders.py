@@ -295,7 +295,7 @@ def test_weights_by_error_follow_the_errors(parts):
     state, _ = after(step, 5)
     weights = step._cell_weights(state)
     assert weights.min() < 1 < weights.max()
-    assert np.corrcoef(weights, state["error"])[0, 1] > 0.9
+    assert np.corrcoef(weights, state["error_N"])[0, 1] > 0.9
 
 
 def test_the_dispersion_is_learnt_unless_it_is_given(parts):

@@ -13,6 +13,7 @@ from tallyfold.inference.encoder_visits import (
 )
 from tallyfold.inference.held_out import HeldOutCells, Target
 from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.world import ALONE
 from tallyfold.kernels import select as kernels
 from tallyfold.kernels.evidence import conjugate_network, network_inputs, network_size
 from tallyfold.kernels.likelihoods import expected_exposure
@@ -99,6 +100,7 @@ class Setting:
             exposure_N=self.exposure(rate_N) * rate_N,
             held_others_V=self.held_rate_V * self.held_multiplier_V,
             backend="numpy",
+            world=ALONE,
         )
 
 

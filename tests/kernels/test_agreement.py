@@ -1,4 +1,4 @@
-"""Every fused kernel against the reference, on small and hostile problems."""
+"""Every fast kernel against the reference, on small and hostile problems."""
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from tallyfold.kernels import (
 )
 
 fast_enough = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+by_each = pytest.mark.parametrize("backend", ["numba", "torch"])
 
 
 @st.composite
@@ -33,48 +34,52 @@ def problems(draw: st.DrawFn, reach: float = 30.0):
     return indices, counts, sizes, sets, draw(st.integers(0, n_axes - 1)), rng
 
 
-def assert_close(fused, reference):
-    assert np.all(np.isfinite(fused))
-    np.testing.assert_allclose(fused, reference, rtol=1e-9, atol=0)
+def assert_close(fast, reference):
+    assert np.all(np.isfinite(fast))
+    np.testing.assert_allclose(fast, reference, rtol=1e-10, atol=0)
 
 
+@by_each
 @fast_enough
 @given(problems())
-def test_cell_rates(case):
+def test_cell_rates(backend, case):
     indices, _, _, (factors, _), _, _ = case
-    fused, reference = (cell_rates(factors, indices, backend=b) for b in ("numba", "numpy"))
-    assert_close(fused, reference)
+    fast, reference = (cell_rates(factors, indices, backend=b) for b in (backend, "numpy"))
+    assert_close(fast, reference)
 
 
+@by_each
 @fast_enough
 @given(problems())
-def test_axis_sums(case):
+def test_axis_sums(backend, case):
     indices, counts, sizes, (factors, _), axis, rng = case
     layout = axis_layout(indices, counts, axis, sizes[axis])
     weights = rng.random(len(counts))
-    fused, reference = (axis_sums(factors, layout, weights, backend=b) for b in ("numba", "numpy"))
-    assert_close(fused, reference)
+    fast, reference = (axis_sums(factors, layout, weights, backend=b) for b in (backend, "numpy"))
+    assert_close(fast, reference)
 
 
+@by_each
 @fast_enough
 @given(problems(), st.sampled_from([0.0, 1e-10]))
-def test_share_sums(case, floor):
+def test_share_sums(backend, case, floor):
     indices, counts, sizes, (factors, _), axis, _ = case
     layout = axis_layout(indices, counts, axis, sizes[axis])
-    fused, reference = (
-        share_sums(factors, layout, floor=floor, backend=b) for b in ("numba", "numpy")
+    fast, reference = (
+        share_sums(factors, layout, floor=floor, backend=b) for b in (backend, "numpy")
     )
-    assert_close(fused, reference)
+    assert_close(fast, reference)
 
 
+@by_each
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 @fast_enough
 @given(problems(), st.sampled_from([0.01, 1.0, 1e6]), st.booleans(), st.booleans())
-def test_bptf_axis_sums(likelihood, case, r, weighted, by_entity):
+def test_bptf_axis_sums(backend, likelihood, case, r, weighted, by_entity):
     indices, counts, sizes, (geo, mean), axis, rng = case
     layout = axis_layout(indices, counts, axis, sizes[axis])
     weights = rng.integers(0, 3, len(counts)) * 0.5 if weighted else None
-    dispersion = np.full(sizes[axis], r) if by_entity else r
+    dispersion = r * rng.uniform(0.5, 2.0, sizes[axis]) if by_entity else r
     results = [
         bptf_axis_sums(
             geo,
@@ -83,21 +88,22 @@ def test_bptf_axis_sums(likelihood, case, r, weighted, by_entity):
             likelihood=likelihood,
             dispersion=dispersion,
             cell_weight_N=weights,
-            backend=backend,
+            backend=b,
         )
-        for backend in ("numba", "numpy")
+        for b in (backend, "numpy")
     ]
-    for fused, reference in zip(*results, strict=True):
-        assert_close(fused, reference)
+    for fast, reference in zip(*results, strict=True):
+        assert_close(fast, reference)
 
 
+@by_each
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 @fast_enough
 @given(problems(), st.sampled_from([0.01, 1.0, 1e6]), st.booleans())
-def test_cell_bound(likelihood, case, r, weighted):
+def test_cell_bound(backend, likelihood, case, r, weighted):
     indices, counts, _, (geo, mean), _, rng = case
     weights = rng.integers(0, 3, len(counts)) * 0.5 if weighted else None
-    fused, reference = (
+    fast, reference = (
         cell_bound(
             geo,
             mean,
@@ -106,12 +112,12 @@ def test_cell_bound(likelihood, case, r, weighted):
             likelihood=likelihood,
             dispersion=r,
             cell_weight_N=weights,
-            backend=backend,
+            backend=b,
         )
-        for backend in ("numba", "numpy")
+        for b in (backend, "numpy")
     )
-    assert np.isfinite(fused)
-    np.testing.assert_allclose(fused, reference, rtol=1e-9, atol=1e-8)
+    assert np.isfinite(fast)
+    np.testing.assert_allclose(fast, reference, rtol=1e-9, atol=1e-8)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
@@ -123,7 +129,7 @@ def test_rates_far_outside_float64_give_no_nan(likelihood, case, share_of_zeros)
         factor[rng.random(factor.shape) < share_of_zeros / 2] = 0.0
     layout = axis_layout(indices, counts, axis, sizes[axis])
     options = {"likelihood": likelihood, "dispersion": 0.3}
-    for backend in ("numba", "numpy"):
+    for backend in ("numba", "numpy", "torch"):
         for sums in bptf_axis_sums(geo, mean, layout, **options, backend=backend):
             assert np.all(np.isfinite(sums))
         assert np.all(np.isfinite(share_sums(geo, layout, backend=backend)))
@@ -131,14 +137,15 @@ def test_rates_far_outside_float64_give_no_nan(likelihood, case, share_of_zeros)
         assert bound < np.inf  # -inf where a count meets a rate of zero, but never NaN
 
 
+@by_each
 @fast_enough
 @given(problems(reach=250.0), st.sampled_from(LIKELIHOODS))
-def test_one_set_given_twice_is_as_good_as_two_equal_ones(case, likelihood):
+def test_one_set_given_twice_is_as_good_as_two_equal_ones(backend, case, likelihood):
     """Plain factors are looked up once; also where rates leave float64's range."""
     indices, counts, sizes, (factors, _), axis, rng = case
     layout = axis_layout(indices, counts, axis, sizes[axis])
     copy = [factor.copy() for factor in factors]
-    options = {"likelihood": likelihood, "dispersion": 0.7, "backend": "numba"}
+    options = {"likelihood": likelihood, "dispersion": 0.7, "backend": backend}
     for weights in (None, rng.integers(0, 2, len(counts)) * rng.random(len(counts))):
         options["cell_weight_N"] = weights
         one, two = (bptf_axis_sums(factors, mean, layout, **options) for mean in (factors, copy))

@@ -26,19 +26,20 @@ def random_network(units, seed=1):
     return np.random.default_rng(seed).normal(size=network_size(units))
 
 
+@pytest.mark.parametrize("backend", ["numba", "torch"])
 @pytest.mark.parametrize("units", [1, 8, 33])
 @pytest.mark.parametrize("n_cells", [0, 1, N_CELLS])
-def test_the_compiled_form_agrees_with_the_reference(units, n_cells):
+def test_the_fast_forms_agree_with_the_reference(backend, units, n_cells):
     flat, (x_2N, slope_2N) = random_network(units), make_cells(n_cells)
-    slow, fast = (evidence_weights(flat, x_2N, backend=b) for b in ("numpy", "numba"))
+    slow, fast = (evidence_weights(flat, x_2N, backend=b) for b in ("numpy", backend))
     assert slow.shape == fast.shape == (2, n_cells)
     assert np.allclose(fast, slow, rtol=1e-12)
-    slow, fast = (evidence_gradient(flat, x_2N, slope_2N, backend=b) for b in ("numpy", "numba"))
+    slow, fast = (evidence_gradient(flat, x_2N, slope_2N, backend=b) for b in ("numpy", backend))
     assert slow.shape == fast.shape == flat.shape
     assert np.allclose(fast, slow, rtol=1e-9, atol=1e-9 * max(abs(slow).max(), 1))
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba", "auto"])
+@pytest.mark.parametrize("backend", ["numpy", "numba", "torch", "auto"])
 def test_the_gradient_is_that_of_automatic_differentiation(backend):
     import torch
 
@@ -55,7 +56,7 @@ def test_the_gradient_is_that_of_automatic_differentiation(backend):
     assert np.allclose(found, numbers.grad.numpy(), rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("backend", ["numpy", "numba", "torch"])
 def test_training_starts_where_every_cell_counts_as_one(backend):
     """Exactly: a fit that learns nothing must be BPTF's."""
     x_2N, slope_2N = make_cells(1000)
@@ -77,7 +78,7 @@ def test_any_number_of_threads_gives_the_same_bits():
         assert np.array_equal(gradient, found[0][1])
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("backend", ["numpy", "numba", "torch"])
 @pytest.mark.parametrize("size", [1.0, 1e3])
 def test_huge_counts_and_tiny_rates_stay_finite(backend, size):
     counts = np.array([1, 10**9, 2**62, 1, 10**9])

@@ -7,6 +7,8 @@ import pytest
 from tallyfold import kernels
 from tallyfold.errors import BackendError, ParameterError, ShapeError
 
+FAST = pytest.mark.parametrize("backend", ["numba", "torch"])
+
 
 def test_numba_is_not_imported_for_a_small_problem():
     code = """
@@ -18,6 +20,7 @@ kernels.cell_rates(factors, np.array([[0, 1]]))
 assert "numba" not in sys.modules
 kernels.cell_rates(factors, np.array([[0, 1]]), backend="numba")
 assert "numba" in sys.modules
+assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -44,34 +47,39 @@ def test_refuses_an_unknown_backend():
         [np.ones((2, 3)), np.ones(2)],
     ],
 )
-def test_refuses_factors_that_do_not_cover_the_cells(factors):
+@FAST
+def test_refuses_factors_that_do_not_cover_the_cells(factors, backend):
     indices = np.array([[0, 1], [1, 0]])
     layout = kernels.axis_layout(indices, np.array([1, 1]), 0, 2)
     with pytest.raises(ShapeError):
-        kernels.cell_rates(factors, indices, backend="numba")
+        kernels.cell_rates(factors, indices, backend=backend)
     with pytest.raises(ShapeError):
-        kernels.share_sums(factors, layout, backend="numba")
+        kernels.cell_bound(factors, factors, indices, np.array([1, 1]), backend=backend)
+    with pytest.raises(ShapeError):
+        kernels.share_sums(factors, layout, backend=backend)
 
 
-def test_refuses_weights_of_the_wrong_length_and_negative_positions():
+@FAST
+def test_refuses_weights_of_the_wrong_length_and_negative_positions(backend):
     factors = [np.ones((2, 3)), np.ones((2, 3))]
     layout = kernels.axis_layout(np.array([[0, 1], [1, 0]]), np.array([1, 1]), 0, 2)
     with pytest.raises(ShapeError, match="Weights"):
-        kernels.axis_sums(factors, layout, np.ones(3), backend="numba")
+        kernels.axis_sums(factors, layout, np.ones(3), backend=backend)
     with pytest.raises(ShapeError, match="0 or more"):
-        kernels.cell_rates(factors, np.array([[0, -1]]), backend="numba")
+        kernels.cell_rates(factors, np.array([[0, -1]]), backend=backend)
 
 
-def test_accepts_read_only_and_row_major_cells(problem):
+@FAST
+def test_accepts_read_only_and_row_major_cells(problem, backend):
     indices = np.ascontiguousarray(problem.indices_NM)
     indices.flags.writeable = False
-    expected = kernels.cell_rates(problem.factors, problem.indices_NM, backend="numba")
+    expected = kernels.cell_rates(problem.factors, problem.indices_NM, backend=backend)
     np.testing.assert_array_equal(
-        kernels.cell_rates(problem.factors, indices, backend="numba"), expected
+        kernels.cell_rates(problem.factors, indices, backend=backend), expected
     )
 
 
-@pytest.mark.parametrize("backend", ["numba", "numpy"])
+@pytest.mark.parametrize("backend", ["numba", "numpy", "torch"])
 @pytest.mark.parametrize(
     "options",
     [
@@ -87,7 +95,7 @@ def test_refuses_a_likelihood_it_cannot_compute(problem, options, backend):
         )
 
 
-@pytest.mark.parametrize("backend", ["numba", "numpy"])
+@pytest.mark.parametrize("backend", ["numba", "numpy", "torch"])
 def test_no_cells_at_all(backend):
     factors = [np.ones((2, 3)), np.ones((4, 3))]
     indices, counts = np.empty((0, 2), dtype=np.int32), np.empty(0, dtype=np.int64)
@@ -96,4 +104,6 @@ def test_no_cells_at_all(backend):
     assert kernels.cell_bound(factors, factors, indices, counts, backend=backend) == 0.0
     for sums in kernels.bptf_axis_sums(factors, factors, layout, backend=backend):
         np.testing.assert_array_equal(sums, np.zeros((2, 3)))
-    assert kernels.allocate_axis(factors, layout, 0, 0, backend=backend).sum() == 0
+    assert kernels.share_sums(factors, layout, backend=backend).shape == (2, 3)
+    if backend != "torch":
+        assert kernels.allocate_axis(factors, layout, 0, 0, backend=backend).sum() == 0

@@ -17,7 +17,12 @@ QUICK = {
 """Values for parameters of these names, where a model has them."""
 
 
-FORMS = {"vae-bptf, the paper's": ("vae-bptf", {"encoder": "paper"})}
+FORMS = {
+    "vae-bptf, the paper's": ("vae-bptf", {"encoder": "paper"}),
+    "bptf, by torch": ("bptf", {"backend": "torch"}),
+    "vae-bptf, by torch": ("vae-bptf", {"backend": "torch"}),
+    "vae-bptf, the paper's, by torch": ("vae-bptf", {"encoder": "paper", "backend": "torch"}),
+}
 """Further forms of a model, which must do all that a model must."""
 
 

@@ -296,7 +296,9 @@ PAPERS_DRAWS = pytest.mark.xfail(
 )
 
 
-@pytest.mark.parametrize("name", [*MODELS, *(pytest.param(f, marks=PAPERS_DRAWS) for f in FORMS)])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=PAPERS_DRAWS) if "paper" in n else n for n in NAMES]
+)
 def test_a_single_cell_and_huge_counts_do_no_harm(name):
     axes = [tf.Axis("a", [1, 2]), tf.Axis("b", [1, 2])]
     for cells, counts in (([[0, 0]], [1]), ([[0, 0], [1, 1]], [1, 10**9])):

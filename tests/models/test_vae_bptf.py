@@ -486,7 +486,6 @@ def test_a_fit_that_leaves_the_rails_hands_over_its_last_good_state(monkeypatch)
         ({"dispersion_axis": "axis_0", "validation": None}, "dispersion_axis"),
         ({"likelihood": "auto", "validation": None}, "likelihood='auto'"),
         ({"dispersion": 2.0}, "dispersion"),
-        ({"backend": "torch"}, "backend"),
     ],
 )
 def test_what_would_have_no_effect_is_refused(parameters, name):
@@ -499,15 +498,6 @@ def test_few_iterations_are_shared_between_sweeps_and_visits():
     tensor = simulate_pairs((30, 20, 10), seed=0)[0]
     model = VAEBPTF(n_components=2, max_iter=8).fit(tensor)
     assert model.history_["objective"].iloc[-1] > -50  # a mean log pmf, no longer the bound
-
-
-def test_the_paper_s_encoders_run_in_torch():
-    tensor = tf.simulate((12, 10, 6), 2, density=0.4).tensor
-    by_torch = VAEBPTF.paper(n_components=2, hidden_units=3, max_iter=2, backend="torch")
-    by_numpy = VAEBPTF.paper(n_components=2, hidden_units=3, max_iter=2, backend="numpy")
-    one, other = by_torch.fit(tensor).posterior_, by_numpy.fit(tensor).posterior_
-    for name in tensor.names:
-        np.testing.assert_allclose(one.mean(name), other.mean(name), rtol=1e-6)
 
 
 def test_several_new_entities_on_the_axis_of_dispersions():

@@ -123,7 +123,7 @@ def test_arrays_come_back_as_they_were():
 def test_an_unknown_label_has_a_typical_multiplier_not_that_of_a_combination_never_seen():
     interaction = Interaction(
         (0, 1), (2, 3), np.array([0, 4]), np.array([8.0, 2.0, 1.0]), np.array([2.0, 2.0, 10.0])
-    ).with_typical(np.array([0, 0, 1, 1]))
+    ).with_typical(np.array([2.0, 2.0, 0.0]))
     mean, relative = interaction.moments(np.array([[0, 0], [1, 2], [-1, 0]]))
     np.testing.assert_allclose(mean, [4.0, 0.1, 2.0])  # known, never seen, unknown: sqrt(4 * 1)
     np.testing.assert_allclose(relative, [1 / 8, 1.0, np.var([4, 4, 1, 1]) / 4])

@@ -21,6 +21,7 @@ from tallyfold.cli.describe import describe
 from tallyfold.cli.fit import fit
 from tallyfold.cli.fold_in import fold_in
 from tallyfold.cli.predict import predict
+from tallyfold.cli.processes import speaks
 from tallyfold.cli.profile import profile
 from tallyfold.cli.rank import rank
 from tallyfold.cli.report import report
@@ -30,7 +31,7 @@ from tallyfold.cli.split import split
 from tallyfold.cli.surprise import surprise
 from tallyfold.cli.top import top
 from tallyfold.cli.tune import tune
-from tallyfold.errors import DroppedWarning, TallyfoldError
+from tallyfold.errors import DroppedWarning, ProcessError, TallyfoldError
 from tallyfold.version import __version__
 
 BAD_INPUT = 2
@@ -99,7 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             app(args=arguments)
         except (TallyfoldError, OSError) as error:
-            typer.echo(f"tallyfold: {_message(error)}", err=True)
+            if speaks() or isinstance(error, ProcessError):
+                typer.echo(f"tallyfold: {_message(error)}", err=True)
             raise SystemExit(BAD_INPUT) from None
 
 
@@ -112,13 +114,14 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     """Write a warning without the place in the code that gave it."""
-    typer.echo(f"tallyfold: {message}", err=True)
+    if speaks():
+        typer.echo(f"tallyfold: {message}", err=True)
 
 
 def _message(error: Exception) -> str:
     """Return the error in plain words: the operating system's errors lose their number."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}."
+    if isinstance(error, OSError) and error.strerror:
+        return f"{'' if error.filename is None else f'{error.filename}: '}{error.strerror}."
     message = str(error)
     hints = [option for word, option in SAID_HERE.items() if word in message]
     return message + (f" (Here: {', '.join(hints)}.)" if hints else "")

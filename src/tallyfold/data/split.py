@@ -46,7 +46,12 @@ def split(tensor: CountTensor, test_size: float = 0.2, *, random_state: Seed = 0
     >>> train.nnz + test.nnz == tensor.nnz, train.axes == tensor.axes
     (True, True)
     """
-    return _in_two(tensor, _drawn(tensor.nnz, test_size, "test_size", random_state, "cells"))
+    return _in_two(tensor, drawn_cells(tensor.nnz, test_size, random_state))
+
+
+def drawn_cells(number: int, share: float, random_state: Seed) -> npt.NDArray[np.bool_]:
+    """Tell for each of so many cells whether `split` holds it out."""
+    return _drawn(number, share, "test_size", random_state, "cells")
 
 
 def k_folds(tensor: CountTensor, n_folds: int = 5, *, random_state: Seed = 0) -> list[Split]:

@@ -212,20 +212,19 @@ class Place:
     @property
     def score(self) -> float:
         """The mean log predictive of the held-out cells as things stand."""
-        return float(self.log_pmf_V.mean())
+        total = self.cells.world.number(float(self.log_pmf_V.sum()))
+        return total / self.held_out.n_cells
 
     def calibrate(self) -> None:
         """Fix the predictive distribution of the held-out cells for this iteration."""
         dispersion = self._dispersion if self.likelihood.dispersed else None
         moments = self._moments()
-        before = self._calibration()
+        some = self.held_out.every(-(-self.held_out.n_cells // CALIBRATION_CELLS))
+        counts, mean, variance = (
+            self.cells.world.joined(array[some]) for array in (self.held_out.counts_N, *moments)
+        )
         calibration = calibrate(
-            self.held_out.counts_N,
-            *moments,
-            self.likelihood,
-            dispersion,
-            start=before,
-            most_cells=CALIBRATION_CELLS,
+            counts, mean, variance, self.likelihood, dispersion, start=self._calibration()
         )
         self.state["calibration"] = np.array(
             [
@@ -303,6 +302,7 @@ class Place:
             exposure_N=self._exposure(rate_N) * rate_N / own_N,
             held_others_V=self.held_rate_V * self.held_multiplier_V / own_V,
             backend=self.backend,
+            world=self.cells.world,
         )
         if self.step.leave_one_out:
             visit = LeaveOneOutInteractionVisit(
@@ -348,12 +348,18 @@ class Place:
         trained = train(visit, numbers, start, step.weight_variance, step.steps)
         posterior = visit.posterior(trained)
         log_pmf_V = self.target.log_pmf(visit.held_rates(*posterior))
-        gain_V = log_pmf_V - self.log_pmf_V
-        least = max(LEAST_GAIN, step.caution * float(gain_V.std()) * len(gain_V) ** 0.5)
-        if not float(gain_V.sum()) >= least:  # also if it is not a number
+        gain, spread = self._gain(log_pmf_V - self.log_pmf_V)
+        if not gain >= max(LEAST_GAIN, step.caution * spread):  # also if it is not a number
             return None
         self.state[name], self.log_pmf_V = trained, log_pmf_V
         return posterior
+
+    def _gain(self, gain_V: Floats) -> tuple[float, float]:
+        """Return the sum over all held-out cells, and its standard error."""
+        world, n_cells = self.cells.world, self.held_out.n_cells
+        gain = world.number(float(gain_V.sum()))
+        squares = world.number(float(np.sum((gain_V - gain / n_cells) ** 2)))
+        return gain, squares**0.5
 
 
 def warming_up(state: State) -> bool:

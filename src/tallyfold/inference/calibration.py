@@ -23,6 +23,8 @@ CENTRE, WIDTH = np.array([0.0, 1.0, 1.0, 1.0]), np.array([0.5, 0.2, 3.0, 1.0])
 """A Gaussian prior on the four: few cells tell too little to go far from doing nothing."""
 BIAS_WIDTH = 0.1
 """And one on ln(mean prediction / mean count): with a tiny r the pmf hardly sees the mean."""
+DECIMALS = 6
+"""What the optimum is rounded to: the order in which cells were added up leaves no trace."""
 LEAST_GAIN = 2.0
 """In nats over all cells; what gains less is noise."""
 
@@ -64,13 +66,16 @@ def calibrate(
     found = minimize(
         loss,
         min(starts, key=loss),
+        jac="3-point",
         method="L-BFGS-B",
         bounds=BOUNDS,
         options={"maxiter": steps, "ftol": 1e-9},
     )
     plain = matched_mixture(mean_N, variance_N, likelihood, dispersion, Calibration())
     gain = -float(np.mean(plain.log_pmf(counts_N))) - float(found.fun)
-    return _calibration(found.x) if gain * len(counts_N) > LEAST_GAIN else Calibration()
+    if gain * len(counts_N) <= LEAST_GAIN:
+        return Calibration()
+    return _calibration(np.round(found.x, DECIMALS))
 
 
 def _calibration(parameters: Floats) -> Calibration:

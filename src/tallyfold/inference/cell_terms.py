@@ -46,6 +46,8 @@ class CellTerms:
         )
         if self.zeros_observed:  # the kernel subtracts the rates of the cells seen; all are meant
             total += float(kernels.cell_rates(mean, cells.indices_NM, backend=self.backend).sum())
+        total = cells.world.number(total)
+        if self.zeros_observed:
             total -= float(np.prod([factor.sum(axis=0) for factor in mean], axis=0).sum())
         return total
 
@@ -53,11 +55,11 @@ class CellTerms:
         self, axis: int, geo: Sequence[Floats], mean: Sequence[Floats], dispersion: float
     ) -> tuple[Floats, Floats]:
         """Return, per entity of an axis, shares over its own factors, and exposures."""
-        layout = self.cells.layouts[axis]
+        layout, total = self.cells.layouts[axis], self.cells.world.total
         if self.zeros_observed:
-            share_DK = kernels.share_sums(geo, layout, backend=self.backend)
+            share_DK = total(kernels.share_sums(geo, layout, backend=self.backend))
             return share_DK, np.broadcast_to(exposure_to_all(axis, mean), share_DK.shape)
-        return kernels.bptf_axis_sums(
+        share_DK, exposure_DK = kernels.bptf_axis_sums(
             geo,
             mean,
             layout,
@@ -65,6 +67,7 @@ class CellTerms:
             dispersion=dispersion,
             backend=self.backend,
         )
+        return total(share_DK), total(exposure_DK)
 
     def value(self, factors: Sequence[Floats], dispersion: float) -> float:
         """Return the log-likelihood at factors that are plain numbers, every constant in it."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.inference.world import ALONE, World
 from tallyfold.posterior.interactions import combination_keys, countable, places_of
 
 Ints = npt.NDArray[np.int64]
@@ -33,6 +34,8 @@ class Combinations:
         Where the combinations of training and of held-out cells stand among the keys.
     matter_N
         The training cells whose combination some held-out cell shares: all that training needs.
+    known_share
+        Of how many held-out cells the combination was seen in training.
     """
 
     axes: tuple[int, ...]
@@ -41,29 +44,39 @@ class Combinations:
     place_N: Ints
     held_place_V: Ints
     matter_N: Ints | slice
+    known_share: float
 
     @classmethod
     def of(
-        cls, axes: Sequence[int], shape: Sequence[int], cells_NM: Cells, held_VM: Cells
+        cls,
+        axes: Sequence[int],
+        shape: Sequence[int],
+        cells_NM: Cells,
+        held_VM: Cells,
+        world: World = ALONE,
     ) -> Combinations:
         """Find the combinations of the training cells, and where held-out cells share them."""
         sizes = tuple(shape[axis] for axis in axes)
-        keys_P, place_N = np.unique(combination_keys(cells_NM, axes, sizes), return_inverse=True)
+        key_N = combination_keys(cells_NM, axes, sizes)
+        keys_P, place_N = np.unique(key_N, return_inverse=True)
+        if world.size > 1:  # each knows its own cells' keys; all number the keys of all
+            keys_P = np.unique(world.joined(keys_P))
+            place_N = places_of(key_N, keys_P)
         held_V = places_of(combination_keys(held_VM, axes, sizes), keys_P)
-        hit_P1 = np.bincount(held_V, minlength=len(keys_P) + 1) > 0
+        hit_P1 = world.total(np.bincount(held_V, minlength=len(keys_P) + 1) * 1.0) > 0
+        known_share = 1 - world.number(float(np.sum(held_V == len(keys_P)))) / max(
+            world.number(len(held_V)), 1
+        )
         hit_N = hit_P1[place_N]
-        matter_N = np.flatnonzero(hit_N) if hit_N.mean() < WORTH_SELECTING else slice(None)
-        return cls(tuple(axes), sizes, keys_P, place_N.astype(np.int64), held_V, matter_N)
+        few = len(hit_N) > 0 and hit_N.mean() < WORTH_SELECTING
+        matter_N = np.flatnonzero(hit_N) if few else slice(None)
+        place_N = place_N.astype(np.int64)
+        return cls(tuple(axes), sizes, keys_P, place_N, held_V, matter_N, known_share)
 
     @property
     def n_places(self) -> int:
         """The combinations seen, and one for all others."""
         return len(self.keys_P) + 1
-
-    @property
-    def known_share(self) -> float:
-        """Of how many held-out cells the combination was seen in training."""
-        return float(np.mean(self.held_place_V < len(self.keys_P)))
 
 
 def candidate_axes(n_axes: int, shape: Sequence[int]) -> list[tuple[int, ...]]:
@@ -79,7 +92,8 @@ def useful_combinations(
     cells_NM: Cells,
     held_VM: Cells,
     least_known: float = LEAST_KNOWN,
+    world: World = ALONE,
 ) -> list[Combinations]:
     """Find the combinations of each set of axes; leave out sets that no held-out cell shares."""
-    found = [Combinations.of(subset, shape, cells_NM, held_VM) for subset in subsets]
+    found = [Combinations.of(subset, shape, cells_NM, held_VM, world) for subset in subsets]
     return [each for each in found if each.known_share >= least_known]

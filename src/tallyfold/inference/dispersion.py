@@ -34,13 +34,14 @@ def best_dispersion(
     now
         The dispersion so far, kept if nothing better is found.
     """
-    step = max(1, len(cells.counts_N) // DISPERSION_CELLS)
-    indices_NM, counts_N = cells.indices_NM[::step], cells.counts_N[::step]
+    some = cells.every(max(1, cells.n_cells // DISPERSION_CELLS))
+    indices_NM, counts_N = cells.indices_NM[some], cells.counts_N[some]
     mean_N = kernels.cell_rates(mean, indices_NM, backend=backend)
 
     def loss(log_r: float) -> float:
         # y ln g does not depend on r, so the pmf at the mean rates has the bound's slope
-        return -float(likelihood.log_pmf(counts_N, mean_N, np.exp(log_r)).sum())
+        log_pmf_N = likelihood.log_pmf(counts_N, mean_N, np.exp(log_r))
+        return -cells.world.number(float(log_pmf_N.sum()))
 
     low, high = np.log(DISPERSION_RANGE)
     found = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-3})

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.inference.cell_terms import exposure_to_all
+from tallyfold.inference.world import ALONE, World
 from tallyfold.kernels.encoder import KINDS, AxisEncoder, Network, axis_encoder
 from tallyfold.kernels.layout import AxisLayout
 
@@ -57,6 +58,8 @@ class EncodedAxis:
     prior
         The shape and rate of an entity without a cell; where zeros are observed, its exposure is
         added to the rate, which then is the exact posterior.
+    world
+        The processes whose cells are summed.
     zeros_observed
         Whether the rate also has the exposure to all cells, the empty ones among them.
     """
@@ -71,6 +74,7 @@ class EncodedAxis:
     prior: tuple[float, float]
     zeros_observed: bool
     backend: str = "auto"
+    world: World = ALONE
 
     @cached_property
     def encoder(self) -> AxisEncoder:
@@ -103,6 +107,7 @@ class EncodedAxis:
         """Return shapes and rates; raise FloatingPointError if they are not finite."""
         inputs = self._inputs(draws)
         shape_DK, rate_DK = self.encoder.forward(self._raw(weights), inputs, weight_N)
+        shape_DK, rate_DK = self.world.total(shape_DK), self.world.total(rate_DK)
         known_D1 = self.seen_M[self.layout.axis][:, None]
         exposure = exposure_to_all(self.layout.axis, draws) if self.zeros_observed else 0.0
         shape_DK = np.where(known_D1, LEAST + shape_DK, self.prior[0])
@@ -124,7 +129,8 @@ class EncodedAxis:
         gradient = self.encoder.backward(
             self._raw(weights), inputs, weight_N, by_shape_DK, by_rate_DK / self.scale
         )
-        return self._raw({name: np.asarray(g, np.float64) for name, g in gradient.items()})
+        whole = {n: self.world.total(np.asarray(g, np.float64)) for n, g in gradient.items()}
+        return self._raw(whole)
 
     def _inputs(self, draws: Sequence[Floats]) -> list[Floats]:
         """Return the factors as multiples of their columns' means; its own are not looked at."""

@@ -26,6 +26,7 @@ from scipy.optimize import Bounds, minimize
 
 from tallyfold.inference.held_out import HeldOutCells, Target
 from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.world import ALONE, World
 from tallyfold.kernels import select as kernels
 from tallyfold.kernels.evidence import evidence_gradient, evidence_weights
 from tallyfold.kernels.layout import AxisLayout
@@ -49,6 +50,7 @@ def axis_posterior(
     layout: AxisLayout,
     prior_rate: float,
     backend: str,
+    world: World = ALONE,
 ) -> tuple[Floats, Floats]:
     """Return the shapes and rates an axis's encoder gives its entities.
 
@@ -62,7 +64,7 @@ def axis_posterior(
     phi_DK = kernels.axis_sums(geo, layout, weight_2N[0] * count_share_N, backend=backend)
     seen_DK = kernels.axis_sums(mean, layout, weight_2N[1] * exposure_N, backend=backend)
     own_DK = geo[layout.axis][: len(phi_DK)]
-    return a + own_DK * phi_DK, rate + seen_DK
+    return a + own_DK * world.total(phi_DK), rate + world.total(seen_DK)
 
 
 def axis_prior(numbers: Floats, prior_rate: float) -> tuple[float, float]:
@@ -79,12 +81,14 @@ def multiplier_posterior(
     counts_N: Ints,
     exposure_N: Floats,
     backend: str,
+    world: World = ALONE,
 ) -> tuple[Floats, Floats]:
     """Return the shapes and rates an encoder gives the multipliers of combinations."""
     weight_2N = evidence_weights(numbers[N_PRIOR:], inputs_2N, backend=backend)
     a, c = np.exp(numbers[:N_PRIOR])
-    shape_P1 = a + np.bincount(place_N, weight_2N[0] * counts_N, minlength=n_places)
-    return shape_P1, c + np.bincount(place_N, weight_2N[1] * exposure_N, minlength=n_places)
+    counted_P1 = np.bincount(place_N, weight_2N[0] * counts_N, minlength=n_places)
+    exposed_P1 = np.bincount(place_N, weight_2N[1] * exposure_N, minlength=n_places)
+    return a + world.total(counted_P1), c + world.total(exposed_P1)
 
 
 @dataclass
@@ -118,12 +122,13 @@ class AxisVisit:
             self.cells.layouts[self.axis],
             self.prior_rate,
             self.backend,
+            self.cells.world,
         )
 
     @property
     def n_cells(self) -> int:
         """How many cells the loss is a sum over."""
-        return len(self.held_out)
+        return self.held_out.n_cells
 
     def held_rates(self, shape_DK: Floats, rate_DK: Floats) -> Floats:
         """Return the mean rates of the held-out cells; entities without a cell get the average."""
@@ -139,8 +144,7 @@ class AxisVisit:
         shape_DK, rate_DK = self.posterior(numbers)
         held_V = self.held_rates(shape_DK, rate_DK)
         slope_V = self.target.slope(held_V) * self.held_multiplier_V
-        layout = self.held_out.layouts[self.axis]
-        pull_DK = kernels.axis_sums(self.mean, layout, slope_V, backend=self.backend)
+        pull_DK = self.held_out.axis_sums(self.mean, self.axis, slope_V, self.backend)
         shared_K = pull_DK.sum(axis=0, where=~self.seen_D1) / self.seen_D1.sum()  # see held_rates
         pull_DK = np.where(self.seen_D1, (pull_DK + shared_K) / rate_DK, 0.0)
         push_DK = shape_DK / rate_DK * pull_DK
@@ -159,7 +163,8 @@ class AxisVisit:
             numbers[N_PRIOR:], self.inputs_2N, slope_2N, backend=self.backend
         )
         total = float(self.target.log_pmf(held_V).sum())
-        return -total, -np.concatenate([prior_2, network])
+        sums = self.cells.world.total(np.concatenate([[total], network]))
+        return -float(sums[0]), -np.concatenate([prior_2, sums[1:]])
 
 
 @dataclass
@@ -176,6 +181,7 @@ class InteractionVisit:
     exposure_N: Floats
     held_others_V: Floats
     backend: str
+    world: World
 
     def posterior(self, numbers: Floats) -> tuple[Floats, Floats]:
         """Return the shapes and rates of all combinations; the last is one never seen."""
@@ -184,7 +190,7 @@ class InteractionVisit:
     @property
     def n_cells(self) -> int:
         """How many cells the loss is a sum over."""
-        return len(self.held_place_V)
+        return int(self.world.number(len(self.held_place_V)))
 
     def held_rates(self, shape_P1: Floats, rate_P1: Floats) -> Floats:
         """Return the mean rates of the held-out cells."""
@@ -202,12 +208,14 @@ class InteractionVisit:
         a, c = np.exp(numbers[:N_PRIOR])
         network = evidence_gradient(numbers[N_PRIOR:], inputs, slope_2N, backend=self.backend)
         total = float(self.target.log_pmf(held_V).sum())
-        return -total, -np.concatenate([[a * pull_P1.sum(), -c * push_P1.sum()], network])
+        sums = self.world.total(np.concatenate([[total], network]))
+        prior_2 = [a * pull_P1.sum(), -c * push_P1.sum()]
+        return -float(sums[0]), -np.concatenate([prior_2, sums[1:]])
 
     def _posterior(self, numbers: Floats, which: Ints | slice) -> tuple[Floats, Floats]:
         place, counts, inputs, exposure = self._cells(which)
         return multiplier_posterior(
-            numbers, inputs, place, self.n_places, counts, exposure, self.backend
+            numbers, inputs, place, self.n_places, counts, exposure, self.backend, self.world
         )
 
     def _cells(self, which: Ints | slice) -> tuple[Ints, Ints, Floats, Floats]:
@@ -222,7 +230,8 @@ class InteractionVisit:
         return self.place_N[which], self.counts_N[which], inputs, self.exposure_N[which]
 
     def _sums(self, place: Ints, weight: Floats) -> Floats:
-        return np.bincount(place, weight, minlength=self.n_places).astype(float, copy=False)
+        sums_P1 = np.bincount(place, weight, minlength=self.n_places)
+        return self.world.total(sums_P1.astype(float, copy=False))
 
 
 def train(

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
+from tallyfold.inference.world import ALONE, World
 from tallyfold.probability.counts import COUNTS
 from tallyfold.probability.mixture import CountMixture
 
@@ -22,7 +23,11 @@ WIDTHS = (0.1, 0.3, 0.6, 1.2)
 
 
 def entity_dispersions(
-    predictive: CountMixture, counts_N: Ints, entity_N: npt.NDArray[np.integer], n_entities: int
+    predictive: CountMixture,
+    counts_N: Ints,
+    entity_N: npt.NDArray[np.integer],
+    n_entities: int,
+    world: World = ALONE,
 ) -> Floats:
     """Return ln(r of an entity / common r) for each entity, and a last one, zero, for unknown ones.
 
@@ -32,9 +37,16 @@ def entity_dispersions(
         The distributions of held-out cells with the common dispersion.
     counts_N, entity_N
         Their counts, and the entity that each belongs to.
+    world
+        The processes whose held-out cells count together.
     """
-    told_GD = np.stack(
-        [_by_entity(_scaled(predictive, g), counts_N, entity_N, n_entities) for g in LOG_RATIOS_G]
+    told_GD = world.total(
+        np.stack(
+            [
+                _by_entity(_scaled(predictive, g), counts_N, entity_N, n_entities)
+                for g in LOG_RATIOS_G
+            ]
+        )
     )
     log_prior_WG = np.stack([-0.5 * (LOG_RATIOS_G / width) ** 2 for width in WIDTHS])
     log_prior_WG -= logsumexp(log_prior_WG, axis=1, keepdims=True)

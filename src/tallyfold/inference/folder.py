@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,11 @@ from tallyfold.errors import StorageError
 
 DOCUMENT = "model.json"
 ARRAYS = "arrays.safetensors"
+NAMES_OF_ARRAYS = re.compile(r"arrays(-[0-9a-f]{12})?\.safetensors")
+"""What a file of arrays is called; a document that names any other was not written here."""
 TRIES = 5
+LONGEST_NUMBER = 1000
+"""Characters of a number with a fraction; those that are saved have about 20."""
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -54,7 +60,7 @@ def write_folder(folder: str | os.PathLike[str], document: dict[str, Any], array
     except OSError as error:
         raise StorageError(
             f"{str(place)!r} could not be written: {error.strerror or error}. What it held before "
-            "is still there."
+            "is still there. Make room or choose another folder, and save again."
         ) from error
 
 
@@ -78,8 +84,8 @@ def read_folder(
         document = _document(place, kind, newest)
         name, checksum = _named_arrays(place, document)
         try:
-            data = (place / name).read_bytes()
-        except OSError as error:
+            data = _bytes_of(place / name)
+        except (OSError, MemoryError) as error:
             problem = f"its file of arrays is missing ({error})"
             continue
         if hashlib.sha256(data).hexdigest() == checksum:
@@ -95,8 +101,10 @@ def _named_arrays(place: Path, document: dict[str, Any]) -> tuple[str, str]:
         name, checksum = str(document["arrays"]["file"]), str(document["arrays"]["sha256"])
     except (KeyError, TypeError) as error:
         raise StorageError(f"{str(place)!r} is damaged: it names no file of arrays.") from error
-    if Path(name).name != name or "\0" in name:
-        raise StorageError(f"{str(place)!r} is damaged: it names a file outside, {name!r}.")
+    if NAMES_OF_ARRAYS.fullmatch(name) is None:  # it may lie outside, or be somebody else's
+        raise StorageError(
+            f"{str(place)!r} is damaged: it names a file that is not its own, {name[:200]!r}."
+        )
     return name, checksum
 
 
@@ -117,10 +125,25 @@ def _checksum(document: dict[str, Any]) -> str:
 
 def _parsed(place: Path) -> dict[str, Any]:
     try:
-        document = json.loads((place / DOCUMENT).read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
+        text = _bytes_of(place / DOCUMENT).decode("utf-8")
+        document = json.loads(text, parse_float=_finite, parse_constant=_finite)
+    except (ValueError, OSError, RecursionError, MemoryError) as error:
         raise StorageError(f"{str(place / DOCUMENT)!r} is damaged: {error}") from error
     return document if isinstance(document, dict) else {}
+
+
+def _bytes_of(file: Path) -> bytes:
+    """Read a file; refuse pipes and devices, which may have no end."""
+    if file.exists() and not file.is_file():
+        raise OSError(f"{file.name!r} is no file")
+    return file.read_bytes()
+
+
+def _finite(text: str) -> float:
+    """Read a number of a document: none that is saved is infinite, or NaN."""
+    if len(text) > LONGEST_NUMBER or not math.isfinite(number := float(text)):
+        raise ValueError(f"{text[:20]!r} is no finite number")
+    return number
 
 
 def _document(place: Path, kind: str, newest: int) -> dict[str, Any]:

@@ -6,13 +6,11 @@ What the encoders of the anchored form are trained on: cells that no sum of thei
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.data.tensor import CountTensor
-from tallyfold.kernels.layout import AxisLayout, axis_layout
+from tallyfold.inference.training import TrainingCells
 from tallyfold.kernels.likelihoods import expected_exposure
 from tallyfold.posterior.predictive import Calibration, matched_mixture
 from tallyfold.probability.counts import COUNTS, CountLikelihood
@@ -23,24 +21,8 @@ LEAST_RATE = 1e-12
 MOST_DISPERSION = 1e6
 
 
-class HeldOutCells:
-    """Cells kept out of the fit, sorted along each axis when first needed."""
-
-    def __init__(self, tensor: CountTensor) -> None:
-        self.shape = tensor.shape
-        self.indices_NM = tensor.indices
-        self.counts_N = tensor.counts
-
-    def __len__(self) -> int:
-        return len(self.counts_N)
-
-    @cached_property
-    def layouts(self) -> tuple[AxisLayout, ...]:
-        """The cells sorted along each axis."""
-        return tuple(
-            axis_layout(self.indices_NM, self.counts_N, axis, size)
-            for axis, size in enumerate(self.shape)
-        )
+class HeldOutCells(TrainingCells):
+    """Cells kept out of the fit."""
 
 
 @dataclass(frozen=True)

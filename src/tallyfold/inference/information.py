@@ -61,17 +61,17 @@ def axis_information(
     sum over its cells, the prior's on the diagonal; one over the diagonal of its inverse is what
     is known of one log factor while those of the other components vary with it.
     """
-    layout, own_DK = cells.layouts[axis], mean[axis]
+    own_DK = mean[axis]
     n_rows, n_components = own_DK.shape
     if n_rows * n_components**2 > MOST_NUMBERS:
         squares = [factor**2 for factor in mean]
-        return squares[axis] * kernels.axis_sums(squares, layout, weight_N, backend=backend)
+        return squares[axis] * cells.axis_sums(squares, axis, weight_N, backend)
     matrix_DKK = np.empty((n_rows, n_components, n_components))
     others = [np.ones_like(f) if m == axis else f for m, f in enumerate(mean)]
     for k in range(n_components):
         column = [np.ascontiguousarray(factor[:, [k]]) for factor in others]
         product_N = kernels.cell_rates(column, cells.indices_NM, backend=backend)
-        matrix_DKK[:, k] = kernels.axis_sums(mean, layout, weight_N * product_N, backend=backend)
+        matrix_DKK[:, k] = cells.axis_sums(mean, axis, weight_N * product_N, backend)
     matrix_DKK *= own_DK[:, :, None] * own_DK[:, None, :]
     diagonal = np.arange(n_components)
     matrix_DKK[:, diagonal, diagonal] += prior_shape

@@ -121,7 +121,7 @@ class LeastSquaresStep:
             return None
         seen = self.cells.seen
         known = [mean_over_seen(f, s) for f, s in zip(factors_of(state), seen, strict=True)]
-        return -float(np.mean((self.validation.rates(known) - self.validation.counts_N) ** 2))
+        return -float(np.mean((self.validation.rates(known) - self.validation.cells.counts_N) ** 2))
 
     def _rates(self, factors: list[Floats]) -> Floats:
         return kernels.cell_rates(factors, self.cells.indices_NM, backend=self.backend)

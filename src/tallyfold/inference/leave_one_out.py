@@ -52,7 +52,7 @@ class LeaveOneOutAxisVisit(AxisVisit):
     @property
     def n_cells(self) -> int:
         """How many cells the loss is a sum over."""
-        return len(self.own_target.counts_N)
+        return self.cells.n_cells
 
     def loss(self, numbers: Floats) -> tuple[float, Floats]:
         """Return minus the total log predictive of the training cells, and its gradient."""
@@ -62,7 +62,7 @@ class LeaveOneOutAxisVisit(AxisVisit):
         pull_DK, push_DK = np.zeros_like(shape_DK), np.zeros_like(rate_DK)
         slope_2N = np.empty_like(weight_2N)
         total = 0.0
-        for part in _parts(self.n_cells):
+        for part in _parts(len(self.cells)):
             entity = self.cells.indices_NM[part, self.axis]
             others, shares_NK, exposures_NK = self._own_terms(part)
             shape_NK = np.maximum(shape_DK[entity] - weight_2N[0, part, None] * shares_NK, a)
@@ -76,12 +76,16 @@ class LeaveOneOutAxisVisit(AxisVisit):
             np.add.at(push_DK, entity, push_NK)
             slope_2N[0, part] = -(pull_NK * shares_NK).sum(axis=1)
             slope_2N[1, part] = -(push_NK * exposures_NK).sum(axis=1)
+        everywhere = self.cells.world.total
+        pull_DK, push_DK = everywhere(pull_DK), everywhere(push_DK)
         slope_2N += self._by_entity(pull_DK, push_DK)
         network = evidence_gradient(
             numbers[N_PRIOR:], self.inputs_2N, slope_2N, backend=self.backend
         )
         by_rate = prior * push_DK.sum()
-        return -total, -np.concatenate([[a * pull_DK.sum() + by_rate, by_rate], network])
+        sums = everywhere(np.concatenate([[total], network]))
+        prior_2 = [a * pull_DK.sum() + by_rate, by_rate]
+        return -float(sums[0]), -np.concatenate([prior_2, sums[1:]])
 
     def _own_terms(self, part: slice) -> tuple[Floats, Floats, Floats]:
         """Return prod_other E, and what a cell of weight one adds to its entity's sums."""
@@ -125,7 +129,7 @@ class LeaveOneOutInteractionVisit(InteractionVisit):
     @property
     def n_cells(self) -> int:
         """How many cells the loss is a sum over."""
-        return len(self.own_target.counts_N)
+        return int(self.world.number(len(self.own_target.counts_N)))
 
     def loss(self, numbers: Floats) -> tuple[float, Floats]:
         """Return minus the total log predictive of the training cells, and its gradient."""
@@ -148,7 +152,9 @@ class LeaveOneOutInteractionVisit(InteractionVisit):
             numbers[N_PRIOR:], self.inputs_2N, slope_2N, backend=self.backend
         )
         total = float(self.own_target.log_pmf(mean_N).sum())
-        return -total, -np.concatenate([[a * pull_N.sum(), c * push_N.sum()], network])
+        own = [a * pull_N.sum(), c * push_N.sum()]
+        sums = self.world.total(np.concatenate([[total], own, network]))
+        return -float(sums[0]), -sums[1:]
 
 
 def _parts(n_cells: int) -> Iterator[slice]:

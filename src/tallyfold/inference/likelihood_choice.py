@@ -24,8 +24,8 @@ LEAST_GAIN = 2.0
 def better_likelihood(sweeps: VariationalStep) -> VariationalStep:
     """Sweep a few times with each family; return the step whose calibrated score is better."""
     truncated, cells = sweeps.likelihood.truncated, sweeps.cells
-    thin = -(-len(cells.counts_N) // CELLS)
-    some = TrainingCells.of(cells.shape, cells.indices_NM[::thin], cells.counts_N[::thin])
+    thin = cells.every(-(-cells.n_cells // CELLS))
+    some = TrainingCells.of(cells.shape, cells.indices_NM[thin], cells.counts_N[thin], cells.world)
     plain = replace(sweeps, likelihood=CountLikelihood("poisson", truncated))
     dispersed = replace(sweeps, likelihood=CountLikelihood("negative-binomial", truncated))
     gain = _score(replace(dispersed, cells=some)) - _score(replace(plain, cells=some))
@@ -38,9 +38,10 @@ def _score(step: VariationalStep) -> float:
     state = step.start()
     for iteration in range(1, SWEEPS + 1):
         state, _ = step.advance(state, iteration)
-    thin = -(-len(step.validation.counts_N) // HELD_OUT_CELLS)
-    cells_NM = np.asfortranarray(step.validation.indices_NM[::thin])
-    counts_N = step.validation.counts_N[::thin]
+    held_out, joined = step.validation.cells, step.cells.world.joined
+    thin = held_out.every(-(-held_out.n_cells // HELD_OUT_CELLS))
+    cells_NM = np.asfortranarray(joined(held_out.indices_NM[thin]))
+    counts_N = joined(held_out.counts_N[thin])
     known = [completed_gammas(*p) for p in zip(*factors_of(state), step.cells.seen, strict=True)]
     moments = gamma_rate_moments([s for s, _ in known], [r for _, r in known], cells_NM)
     r = float(state["dispersion"]) if step.likelihood.dispersed else None

@@ -11,9 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.errors import DivergedError
+from tallyfold.inference.world import current_world
 
 State = dict[str, npt.NDArray[np.generic]]
-"""Everything a step needs to go on, as named arrays; a step returns a new one."""
+"""Everything a step needs to go on, as named arrays; a step returns a new one.
+
+A name that ends in ``_N`` is that of an array with an entry for each of this process's cells; all
+others are the same in every process."""
 
 Reason = Literal["converged", "validation", "max_iter", "interrupted", "diverged"]
 
@@ -133,8 +137,9 @@ def run_loop(
     Notes
     -----
     An interrupt (Ctrl-C) ends the loop with the last whole iteration: a step never changes the
-    state it was given.
+    state it was given. Several processes end with the same one.
     """
+    world = current_world()
     run = run or Run(step.start())
     reason = _reason_to_stop(run, rules)
     kept = len(run.history)
@@ -144,6 +149,8 @@ def run_loop(
             for callback in callbacks:
                 callback(Progress(run.history[-1], rules.max_iter))
             reason = _reason_to_stop(run, rules)
+            if world.stop_asked():
+                reason = "interrupted"
             if keep is not None and len(run.history) % every == 0:
                 keep(run)
                 kept = len(run.history)

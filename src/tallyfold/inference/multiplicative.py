@@ -133,7 +133,7 @@ class MultiplicativeStep:
         known = [mean_over_seen(f, s) for f, s in zip(factors, self.cells.seen, strict=True)]
         known[0] = known[0] * weight_K
         rate_N = np.maximum(self.validation.rates(known), self.floor)
-        return float(np.mean(self.likelihood.log_pmf(self.validation.counts_N, rate_N)))
+        return float(np.mean(self.likelihood.log_pmf(self.validation.cells.counts_N, rate_N)))
 
     def _visit(self, axis: int, factors: list[Floats], weight_K: Floats) -> Visit:
         """Update one axis until its conditions hold, at most `max_inner` times."""

@@ -29,8 +29,8 @@ departs from the paper, and why:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from typing import Any, Literal
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,7 @@ from tallyfold.inference.training import TrainingCells
 from tallyfold.inference.validation import ValidationCells
 from tallyfold.kernels import select as kernels
 from tallyfold.kernels.encoder import Network
+from tallyfold.kernels.on_device.tensors import openmp
 from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.probability.counts import CountLikelihood
 from tallyfold.probability.fit_constant import fit_constant
@@ -132,11 +133,6 @@ class PaperStep:
 
     maximise = True
 
-    @property
-    def _kernels(self) -> str:
-        """The back-end of all but the encoders: torch has those only."""
-        return "auto" if self.backend == "torch" else self.backend
-
     def start(self) -> State:
         """Draw weights, and factors about as large as the counts want them."""
         state: State = {
@@ -150,7 +146,7 @@ class PaperStep:
             shape_DK = np.full((size, self.n_components), self.prior_shape)
             state[f"draw_{axis}"] = draw_factors(rng, shape_DK, shape_DK / self.scale)
         if self.reweight == "error":
-            state["error"] = np.ones(len(self.cells.counts_N))
+            state["error_N"] = np.ones(len(self.cells))
         for axis in range(self.cells.n_axes):
             state |= self._encoded(state, axis, adam_of(state, axis))
         state |= averaged(state, self._informed_M, 1.0)
@@ -158,7 +154,7 @@ class PaperStep:
 
     def advance(self, state: State, iteration: int) -> tuple[State, float]:
         """Visit every axis, then learn the dispersion and the cells' errors; return the bound."""
-        with _openmp().limit(limits=1):  # of this thread alone
+        with openmp().limit(limits=1):  # of this thread alone
             return self._iterate(state, iteration)
 
     def _iterate(self, state: State, iteration: int) -> tuple[State, float]:
@@ -206,17 +202,17 @@ class PaperStep:
     @cached_property
     def drawn(self) -> CellTerms:
         """The cells' log-likelihood at draws."""
-        return CellTerms(self.cells, self.likelihood, self.zeros_observed, self._kernels)
+        return CellTerms(self.cells, self.likelihood, self.zeros_observed, self.backend)
 
     @cached_property
     def scale(self) -> float:
         """The size of factors that gives every cell the rate that is best for all together."""
         cells = self.cells
         if self.zeros_observed:
-            rate = float(cells.counts_N.sum()) / np.prod(cells.shape, dtype=float)
+            rate = cells.total_count / np.prod(cells.shape, dtype=float)
         else:  # a truncated likelihood of counts that are nearly all one has a rate of nearly zero
-            best = fit_constant(self.likelihood, *np.unique(cells.counts_N, return_counts=True))
-            rate = max(best.rate, 0.1 * float(cells.counts_N.mean()))
+            best = fit_constant(self.likelihood, *cells.histogram)
+            rate = max(best.rate, 0.1 * cells.total_count / cells.n_cells)
         return float((rate / self.n_components) ** (1 / cells.n_axes))
 
     @property
@@ -235,11 +231,12 @@ class PaperStep:
                 network=self.network,
                 n_components=self.n_components,
                 shared=self.shared,
-                mean_count=float(self.cells.counts_N.mean()),
+                mean_count=self.cells.total_count / self.cells.n_cells,
                 scale=self.scale,
                 prior=self.prior,
                 zeros_observed=self.zeros_observed,
                 backend=self.backend,
+                world=self.cells.world,
             )
             for layout in self.cells.layouts
         ]
@@ -247,7 +244,7 @@ class PaperStep:
     def _visit(self, state: State, axis: int, iteration: int) -> State:
         """Learn an axis's encoders and draw its factors; take back what went wrong."""
         before = float(state["bound"])
-        worst = before - ABSURD_FALL * (len(self.cells.counts_N) + abs(before))
+        worst = before - ABSURD_FALL * (self.cells.n_cells + abs(before))
         learning_rate = float(state["learning_rate"])
         for attempt in range(ATTEMPTS):
             rng = np.random.default_rng([self.seed, iteration, axis, attempt])
@@ -297,36 +294,32 @@ class PaperStep:
         mean, found = every_axis(state, "mean"), {"dispersion": state["dispersion"]}
         if self.likelihood.dispersed and self.dispersion is None and is_power_of_two(iteration):
             now = float(state["dispersion"])
-            r = best_dispersion(self.cells, self.likelihood, mean, now, self._kernels)
+            r = best_dispersion(self.cells, self.likelihood, mean, now, self.backend)
             found["dispersion"] = np.array(r)
             found["bound"] = np.array(self.bound(state | found))
         if self.reweight == "error":
-            rate_N = kernels.cell_rates(mean, self.cells.indices_NM, backend=self._kernels)
+            rate_N = kernels.cell_rates(mean, self.cells.indices_NM, backend=self.backend)
             r = float(found["dispersion"])
             error_N = pearson_errors(self.cells.counts_N, rate_N, self.likelihood, r)
             share = max(1 - ERROR_MEMORY, 1 / iteration)
-            found["error"] = (1 - share) * floats(state, "error") + share * error_N
+            found["error_N"] = (1 - share) * floats(state, "error_N") + share * error_N
         return found
 
     def _cell_weights(self, state: State) -> Floats:
         if self.reweight == "error":
-            return error_weights(floats(state, "error"))
+            return error_weights(floats(state, "error_N"), self._mean)
         return self._fixed_weights
 
     @cached_property
     def _fixed_weights(self) -> Floats:
-        counts_N = self.cells.counts_N
         if self.reweight == "none":
-            return np.ones(len(counts_N))
-        typical = most_frequent(counts_N) if self.typical_count is None else self.typical_count
-        weight_N = distance_weights(counts_N, typical, self.theta, self.eta)
-        return np.asarray(weight_N / weight_N.mean())
+            return np.ones(len(self.cells))
+        typical = self.typical_count
+        if typical is None:
+            typical = most_frequent(*self.cells.histogram)
+        weight_N = distance_weights(self.cells.counts_N, typical, self.theta, self.eta)
+        return np.asarray(weight_N / self._mean(weight_N))
 
-
-@cache
-def _openmp() -> Any:
-    """Return what limits torch's threads; to look for the libraries takes longer than a visit."""
-    import torch  # noqa: F401  (loaded libraries only are found)
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-
-    return ThreadpoolController().select(user_api="openmp")
+    def _mean(self, values_N: Floats) -> float:
+        """Return the mean over the cells of all processes."""
+        return self.cells.world.number(float(values_N.sum())) / self.cells.n_cells

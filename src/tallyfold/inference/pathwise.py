@@ -58,8 +58,8 @@ def shape_slope(standard_DK: Floats, shape_DK: Floats) -> Floats:
     """Return the derivative by the shape of draws from Gamma(shape, 1)."""
     import torch
 
-    slope = torch._standard_gamma_grad(torch.tensor(shape_DK), torch.tensor(standard_DK))
-    return np.asarray(slope.numpy())
+    shape, standard = (torch.tensor(each, device="cpu") for each in (shape_DK, standard_DK))
+    return np.asarray(torch._standard_gamma_grad(shape, standard).numpy())
 
 
 def kl_slopes(

@@ -8,6 +8,8 @@ not how loud all of them are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -22,15 +24,14 @@ ERROR_MEMORY = 0.9
 """How much of the running average of errors an iteration keeps."""
 
 
-def most_frequent(counts_N: npt.NDArray[np.integer]) -> int:
+def most_frequent(value_V: npt.NDArray[np.integer], times_V: npt.NDArray[np.integer]) -> int:
     """Return the most frequent count, the smaller of two that are equally frequent.
 
     Examples
     --------
-    >>> most_frequent(np.array([5, 4, 5, 1, 1]))
+    >>> most_frequent(np.array([1, 4, 5]), np.array([2, 1, 2]))
     1
     """
-    value_V, times_V = np.unique(counts_N, return_counts=True)
     return int(value_V[np.argmax(times_V)])
 
 
@@ -59,7 +60,7 @@ def pearson_errors(
     return np.asarray(np.abs(counts_N - mean_N) / np.sqrt(np.maximum(mean_N, 1e-12)))
 
 
-def error_weights(error_N: Floats) -> Floats:
+def error_weights(error_N: Floats, mean: Callable[[Floats], float] = np.mean) -> Floats:
     """Return weights that grow with the errors, within ``ERROR_RANGE`` and about one on average."""
-    relative_N = np.clip(error_N / max(float(error_N.mean()), 1e-12), *ERROR_RANGE)
-    return np.asarray(np.clip(relative_N / relative_N.mean(), *ERROR_RANGE))
+    relative_N = np.clip(error_N / max(float(mean(error_N)), 1e-12), *ERROR_RANGE)
+    return np.asarray(np.clip(relative_N / mean(relative_N), *ERROR_RANGE))

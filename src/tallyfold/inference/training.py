@@ -1,23 +1,46 @@
-"""Training cells as kernels want them: indices, counts, and one layout per axis."""
+"""Training cells as kernels want them: indices, counts, and one layout per axis.
+
+In a world of several processes these are the cells of this one; what is summed over them becomes
+a sum over all by `TrainingCells.world`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from tallyfold.data.tensor import CountTensor
+from tallyfold.inference.world import ALONE, World, current_world
+from tallyfold.kernels import select as kernels
 from tallyfold.kernels.layout import AxisLayout, axis_layout
+
+Floats = npt.NDArray[np.float64]
 
 
 class TrainingCells:
-    """The non-zero cells of a tensor, sorted along each axis once, when first needed."""
+    """The non-zero cells of a tensor, sorted along each axis once, when first needed.
+
+    Attributes
+    ----------
+    shape, indices_NM, counts_N
+        The axes' sizes, and this process's cells.
+    world, first
+        The processes that the cells are spread over, and the position of the first of this
+        process's cells among all.
+    """
+
+    world: World = ALONE
+    first: int = 0
 
     def __init__(self, tensor: CountTensor) -> None:
         self.shape = tensor.shape
         self.indices_NM = tensor.indices
         self.counts_N = tensor.counts
+        self._join(current_world())
 
     @classmethod
     def of(
@@ -25,11 +48,54 @@ class TrainingCells:
         shape: tuple[int, ...],
         indices_NM: npt.NDArray[np.int32],
         counts_N: npt.NDArray[np.int64],
-    ) -> TrainingCells:
+        world: World = ALONE,
+    ) -> Self:
         """Take cells that belong to no tensor."""
         cells = cls.__new__(cls)
         cells.shape, cells.indices_NM, cells.counts_N = shape, indices_NM, counts_N
+        cells._join(world)
         return cells
+
+    def _join(self, world: World) -> None:
+        self.world = world
+        if world.size > 1:
+            before = world.joined(np.array([len(self.counts_N)]))[: world.rank]
+            self.first = int(before.sum())
+
+    def __len__(self) -> int:
+        """Return the number of this process's cells."""
+        return len(self.counts_N)
+
+    @cached_property
+    def n_cells(self) -> int:
+        """The number of cells in all processes."""
+        return int(self.world.number(len(self.counts_N)))
+
+    @cached_property
+    def total_count(self) -> float:
+        """The sum of the counts of all cells."""
+        return self.world.number(float(self.counts_N.sum()))
+
+    @cached_property
+    def histogram(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The distinct counts of all cells, and how often each occurs."""
+        value_V, times_V = np.unique(self.counts_N, return_counts=True)
+        if self.world.size == 1:
+            return value_V, times_V
+        value_U, place_V = np.unique(self.world.joined(value_V), return_inverse=True)
+        times_U = np.bincount(place_V, self.world.joined(times_V), minlength=len(value_U))
+        return value_U, times_U.astype(np.int64)
+
+    def every(self, step: int) -> slice:
+        """Return this process's part of an even sample of all cells, every so many-th."""
+        return slice(-self.first % step, None, step)
+
+    def axis_sums(
+        self, factors: Sequence[Floats], axis: int, weight_N: Floats, backend: str
+    ) -> Floats:
+        """Return, per entity, the sum over all cells of weight times the others' product."""
+        layout = self.layouts[axis]
+        return self.world.total(kernels.axis_sums(factors, layout, weight_N, backend=backend))
 
     @cached_property
     def layouts(self) -> tuple[AxisLayout, ...]:
@@ -43,7 +109,7 @@ class TrainingCells:
     def seen(self) -> tuple[npt.NDArray[np.bool_], ...]:
         """For each axis, which entities have a cell."""
         return tuple(
-            np.bincount(self.indices_NM[:, axis], minlength=size) > 0
+            self.world.total(np.bincount(self.indices_NM[:, axis], minlength=size) * 1.0) > 0
             for axis, size in enumerate(self.shape)
         )
 

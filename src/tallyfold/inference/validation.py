@@ -7,8 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.data.split import split
+from tallyfold.data.split import drawn_cells
 from tallyfold.data.tensor import CountTensor
+from tallyfold.inference.dealing import dealt_choice
+from tallyfold.inference.held_out import HeldOutCells
+from tallyfold.inference.world import current_world
 from tallyfold.kernels import select as kernels
 from tallyfold.probability.counts import CountLikelihood
 
@@ -17,16 +20,15 @@ MIN_CELLS = 20
 
 
 class ValidationCells:
-    """Cells that were held out of a fit."""
+    """Cells that were held out of a fit, and how to score them."""
 
     def __init__(self, tensor: CountTensor, backend: str = "auto") -> None:
-        self.indices_NM = tensor.indices
-        self.counts_N = tensor.counts
+        self.cells = HeldOutCells(tensor)
         self.backend = backend
 
     def rates(self, factors: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
         """Return the rates of the cells."""
-        return kernels.cell_rates(factors, self.indices_NM, backend=self.backend)
+        return kernels.cell_rates(factors, self.cells.indices_NM, backend=self.backend)
 
     def score(
         self,
@@ -35,15 +37,17 @@ class ValidationCells:
         dispersion: float,
     ) -> float:
         """Return the mean log pmf of the cells at these factors."""
-        log_pmf_N = likelihood.log_pmf(self.counts_N, self.rates(factors), dispersion)
-        return float(np.mean(log_pmf_N))
+        log_pmf_N = likelihood.log_pmf(self.cells.counts_N, self.rates(factors), dispersion)
+        return self.cells.world.number(float(log_pmf_N.sum())) / self.cells.n_cells
 
 
 def hold_out(
     tensor: CountTensor, share: float | None, seed: int
 ) -> tuple[CountTensor, CountTensor | None]:
     """Split off a share of the cells for validation, if there are enough of them."""
-    if not share or tensor.nnz * share < MIN_CELLS:
+    world = current_world()
+    if not share or world.number(tensor.nnz) * share < MIN_CELLS:
         return tensor, None
-    parts = split(tensor, share, random_state=np.random.default_rng([seed, 1]))
-    return parts.train, parts.test
+    rng = np.random.default_rng([seed, 1])
+    is_held_out = dealt_choice(world, tensor.nnz, lambda n: drawn_cells(n, share, rng))
+    return tensor.with_cells(~is_held_out), tensor.with_cells(is_held_out)

@@ -74,8 +74,8 @@ class VariationalStep:
         """Draw factors close to one, scaled so that the mean rate is the mean count."""
         rng = np.random.default_rng([self.seed, 0])
         cells = self.cells
-        n_cells = np.prod(cells.shape, dtype=float) if self.zeros_observed else len(cells.counts_N)
-        mean_count = max(float(cells.counts_N.sum()) / n_cells, 1e-12)
+        n_cells = np.prod(cells.shape, dtype=float) if self.zeros_observed else cells.n_cells
+        mean_count = max(cells.total_count / n_cells, 1e-12)
         scale = (mean_count / self.n_components) ** (1 / cells.n_axes)
         state: State = {"prior_rate": np.full(cells.n_axes, 1 / scale)}
         for axis, size in enumerate(cells.shape):

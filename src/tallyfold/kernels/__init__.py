@@ -4,6 +4,7 @@ Names carry axes: N cells, M axes, J = M - 1 other axes, D one axis's entities, 
 R table rows, W table columns, S pieces, C chunks.
 """
 
+from tallyfold.kernels.device import use_device
 from tallyfold.kernels.layout import AxisLayout, axis_layout
 from tallyfold.kernels.likelihoods import LIKELIHOODS
 from tallyfold.kernels.select import (
@@ -27,5 +28,6 @@ __all__ = [
     "cell_rates",
     "share_sums",
     "thread_count",
+    "use_device",
     "use_threads",
 ]

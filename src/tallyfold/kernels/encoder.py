@@ -5,7 +5,7 @@ One network turns it into the cell's part of a shape, another into its part of a
 weighted and summed over an entity's cells. There are K pairs of networks, or one for all.
 
 Three forms compute this: NumPy (the reference), fused and compiled (float32 inside, distinct rows)
-and eager torch, for networks that have no compiled form.
+and eager torch, for networks that have no compiled form and for other devices than the CPU.
 """
 
 import warnings
@@ -15,15 +15,16 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from tallyfold.errors import BackendError, ParameterError, ShapeError, SlowPathWarning
+from tallyfold.errors import ParameterError, ShapeError, SlowPathWarning
 from tallyfold.kernels.announce import announce_compilation
 from tallyfold.kernels.arrays import Factors, Floats
+from tallyfold.kernels.backends import chosen_backend
+from tallyfold.kernels.device import device_in_use
 from tallyfold.kernels.layout import AxisLayout
 
 KINDS = ("shape", "rate")
 HIDDEN_ACTIVATIONS = ("softplus", "relu", "sigmoid")
 OUTPUT_ACTIVATIONS = ("softplus", "sigmoid")
-BACKENDS = ("auto", "numba", "numpy", "torch")
 
 INPUT_CAP = 1e15
 """Inputs (factors and counts) beyond it are taken as it, so that float32 never overflows."""
@@ -93,8 +94,9 @@ def axis_encoder(layout: AxisLayout, network: Network, *, backend: str = "auto")
     network
         The form of both networks.
     backend
-        ``"numba"`` (compiled), ``"numpy"``, ``"torch"``, or ``"auto"``: NumPy if there is little
-        to do, else compiled. A network without a compiled form goes to torch, with a warning.
+        ``"numba"`` (compiled), ``"numpy"``, ``"torch"`` (on the device in use), or ``"auto"``:
+        NumPy if there is little to do, else compiled; torch on a device other than the CPU. A
+        network without a compiled form goes to torch, with a warning.
 
     Examples
     --------
@@ -110,23 +112,22 @@ def axis_encoder(layout: AxisLayout, network: Network, *, backend: str = "auto")
     [1.701, 0.0, 3.049]
     """
     _check_network(network)
-    if backend not in BACKENDS:
-        raise BackendError(f"`backend` must be one of {BACKENDS}; got {backend!r}.")
-    small = len(layout.counts_N) * max(1, network.hidden_units) < SMALL_WORK
-    if backend == "numpy" or (backend == "auto" and small):
+    work = len(layout.counts_N) * max(1, network.hidden_units)
+    chosen = chosen_backend(backend, small=work < SMALL_WORK)
+    if chosen == "numpy":
         from tallyfold.kernels.encoder_reference import ReferenceEncoder
 
         return ReferenceEncoder(layout, network)
-    if backend != "torch" and network.hidden_layers <= FUSED_LAYERS:
+    if chosen == "numba" and network.hidden_layers <= FUSED_LAYERS:
         announce_compilation()
         from tallyfold.kernels.fused.encoder import FusedEncoder
 
         return FusedEncoder(layout, network)
-    if backend != "torch":
+    if chosen == "numba":
         _warn_slow(network)
     from tallyfold.kernels.encoder_torch import TorchEncoder
 
-    return TorchEncoder(layout, network)
+    return TorchEncoder(layout, network, device=device_in_use())
 
 
 def check_arguments(

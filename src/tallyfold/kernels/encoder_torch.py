@@ -22,6 +22,7 @@ from tallyfold.kernels.encoder import (
     other_factors,
 )
 from tallyfold.kernels.layout import AxisLayout
+from tallyfold.kernels.on_device.tensors import openmp
 from tallyfold.kernels.rows import distinct_rows, every_cell
 from tallyfold.kernels.threads import thread_count
 
@@ -62,8 +63,8 @@ class TorchEncoder:
         rows = distinct_rows(layout) if distinct else every_cell(layout)
         self.others_RJ = torch.as_tensor(rows.others_RJ, dtype=torch.int64, device=device)
         self.counts_R = torch.as_tensor(np.minimum(rows.counts_R, INPUT_CAP), **self.to)
-        per_row_R = torch.as_tensor(np.diff(rows.indptr_R1))
-        self.row_N = torch.repeat_interleave(torch.arange(len(per_row_R)), per_row_R).to(device)
+        row_N = np.repeat(np.arange(len(rows.counts_R)), np.diff(rows.indptr_R1))
+        self.row_N = torch.as_tensor(row_N, device=device)
         self.entity_N = torch.as_tensor(rows.entity_N, device=device)
         self.source_N = rows.source_N
 
@@ -82,7 +83,9 @@ class TorchEncoder:
             for part in self._chunks(n_components):
                 output_RW[part] = self._outputs(values, tables, part)
         sums_DW = torch.zeros((len(self.layout.indptr_D1) - 1, 2 * n_components), **self.to)
-        sums_DW.index_add_(0, self.entity_N, weight * output_RW[self.row_N])
+        for part in self._cells(n_components):
+            term_PW = weight[part] * output_RW[self.row_N[part]]
+            sums_DW.index_add_(0, self.entity_N[part], term_PW)
         sums = sums_DW.cpu().numpy().astype(np.float64)
         return sums[:, :n_components].copy(), sums[:, n_components:].copy()
 
@@ -106,7 +109,9 @@ class TorchEncoder:
         weight = torch.as_tensor(weight_N[self.source_N], **self.to)[:, None]
         grad_DW = torch.as_tensor(np.hstack([shape_grad_DK, rate_grad_DK]), **self.to)
         grad_RW = torch.zeros((len(self.counts_R), 2 * n_components), **self.to)
-        grad_RW.index_add_(0, self.row_N, weight * grad_DW[self.entity_N])
+        for part in self._cells(n_components):
+            term_PW = weight[part] * grad_DW[self.entity_N[part]]
+            grad_RW.index_add_(0, self.row_N[part], term_PW)
         with self._threads(n_components):
             for part in self._chunks(n_components):
                 output_RW = self._outputs(values, tables, part)
@@ -129,14 +134,16 @@ class TorchEncoder:
         for start in range(0, len(self.counts_R), step):
             yield slice(start, start + step)
 
+    def _cells(self, n_components: int) -> Iterator[slice]:
+        """Yield ranges of cells."""
+        step = max(1, CHUNK_NUMBERS // (2 * n_components))
+        for start in range(0, len(self.row_N), step):
+            yield slice(start, start + step)
+
     def _threads(self, n_components: int) -> AbstractContextManager[Any]:
         """Use as many threads as other kernels, but one for little work: they wait too long."""
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
         little = len(self.counts_R) < self._rows_at_a_time(n_components)
-        limits: AbstractContextManager[Any] = threadpool_limits(
-            1 if little else thread_count(), user_api="openmp"
-        )
+        limits: AbstractContextManager[Any] = openmp().limit(limits=1 if little else thread_count())
         return limits
 
     def _outputs(

@@ -17,6 +17,7 @@ import numpy as np
 from tallyfold.errors import ShapeError
 from tallyfold.kernels.announce import announce_compilation
 from tallyfold.kernels.arrays import Floats, Ints
+from tallyfold.kernels.backends import chosen_backend
 from tallyfold.kernels.select import SMALL_WORK
 
 SOFTPLUS_INVERSE_OF_ONE = 0.5413248546129181
@@ -61,37 +62,41 @@ def conjugate_network(units: int, rng: np.random.Generator) -> Floats:
 
 
 def network_inputs(counts_N: Ints, rate_N: Floats) -> Floats:
-    """Return (2, N) inputs of cells."""
+    """Return (2, N) inputs of cells; read-only, so that a device may keep its copy."""
     logs_2N = np.log(np.maximum(np.stack([counts_N.astype(float), rate_N]), 1e-300))
-    return np.asarray(np.clip(logs_2N, -INPUT_RANGE, INPUT_RANGE) / INPUT_SCALE)
+    x_2N = np.asarray(np.clip(logs_2N, -INPUT_RANGE, INPUT_RANGE) / INPUT_SCALE)
+    x_2N.flags.writeable = False
+    return x_2N
 
 
 def evidence_weights(flat: Floats, x_2N: Floats, *, backend: str = "auto") -> Floats:
     """Return the two weights of each cell, (2, N)."""
-    if _small(flat, x_2N, backend):
+    faster = _faster(flat, x_2N, backend)
+    if faster is None:
         return _outputs(flat, x_2N)[0]
-    fused = _fused()
-    return fused.evidence_weights(layers(flat), x_2N)  # type: ignore[no-any-return]
+    return faster.evidence_weights(layers(flat), x_2N)  # type: ignore[no-any-return]
 
 
 def evidence_gradient(
     flat: Floats, x_2N: Floats, slope_2N: Floats, *, backend: str = "auto"
 ) -> Floats:
     """Return the gradient of sum(slope * weights) with respect to the network."""
-    if _small(flat, x_2N, backend):
+    faster = _faster(flat, x_2N, backend)
+    if faster is None:
         return _gradient(flat, x_2N, slope_2N)
-    fused = _fused()
-    return fused.evidence_gradient(layers(flat), x_2N, slope_2N)  # type: ignore[no-any-return]
+    return faster.evidence_gradient(layers(flat), x_2N, slope_2N)  # type: ignore[no-any-return]
 
 
-def _fused() -> Any:
+def _faster(flat: Floats, x_2N: Floats, backend: str) -> Any:
+    """Return the module that the back-end asks for; None for this one."""
+    work = x_2N.shape[1] * max(len(flat), 1)
+    chosen = chosen_backend(backend, small=work < SMALL_WORK)
+    if chosen == "numpy":
+        return None
+    if chosen == "torch":
+        return import_module("tallyfold.kernels.on_device.evidence")
     announce_compilation()
     return import_module("tallyfold.kernels.fused.evidence")
-
-
-def _small(flat: Floats, x_2N: Floats, backend: str) -> bool:
-    work = x_2N.shape[1] * max(len(flat), 1)
-    return backend == "numpy" or (backend == "auto" and work < SMALL_WORK)
 
 
 def _outputs(flat: Floats, x_2N: Floats) -> tuple[Floats, Floats, Floats]:

@@ -1,8 +1,9 @@
 """The kernels as the rest of the library calls them, and the one choice of who computes.
 
-``backend="numba"`` is compiled, ``"numpy"`` the reference. ``"auto"`` takes the reference for
-small problems, where it is done before a compiler could start, and the compiled form elsewhere.
-Numba is not imported before a compiled kernel is called.
+``backend="numba"`` is compiled, ``"numpy"`` the reference, ``"torch"`` runs on the device in use
+(:mod:`tallyfold.kernels.device`). ``"auto"`` takes the reference for small problems, where it is
+done before a compiler could start, and the compiled form elsewhere; on a device other than the CPU
+it takes torch. Neither numba nor torch is imported before a kernel of theirs is called.
 """
 
 from importlib import import_module
@@ -12,9 +13,9 @@ from tallyfold.errors import BackendError, ParameterError
 from tallyfold.kernels import reference
 from tallyfold.kernels.announce import announce_compilation
 from tallyfold.kernels.arrays import Factors, Floats, Ints, Positions
+from tallyfold.kernels.backends import chosen_backend
 from tallyfold.kernels.layout import AxisLayout
 
-BACKENDS = ("auto", "numba", "numpy")
 SMALL_WORK = 50_000
 """Cells times components times axes below which ``"auto"`` means NumPy."""
 
@@ -25,6 +26,13 @@ _FUSED = {
     "cell_bound": "tallyfold.kernels.fused.bound",
     "cell_rates": "tallyfold.kernels.fused.rates",
     "share_sums": "tallyfold.kernels.fused.sums",
+}
+_ON_DEVICE = {
+    "axis_sums": "tallyfold.kernels.on_device.sums",
+    "bptf_axis_sums": "tallyfold.kernels.on_device.sums",
+    "cell_bound": "tallyfold.kernels.on_device.cell_by_cell",
+    "cell_rates": "tallyfold.kernels.on_device.cell_by_cell",
+    "share_sums": "tallyfold.kernels.on_device.sums",
 }
 
 
@@ -148,10 +156,16 @@ def allocate_axis(
 
 def _kernel(name: str, factors: Factors, n_cells: int, backend: str) -> Any:
     """Return the implementation that the back-end asks for."""
-    if backend not in BACKENDS:
-        raise BackendError(f"`backend` must be one of {BACKENDS}; got {backend!r}.")
     work = n_cells * len(factors) * factors[0].shape[1]
-    if backend == "numpy" or (backend == "auto" and work < SMALL_WORK):
+    chosen = chosen_backend(backend, small=work < SMALL_WORK)
+    if chosen == "numpy":
         return getattr(reference, name)
+    if chosen == "torch":
+        if name not in _ON_DEVICE:
+            raise BackendError(
+                f"{name!r} cannot be computed by torch, on any device: its draws are compiled. Use "
+                "device='cpu' and backend='auto', 'numba' or 'numpy'."
+            )
+        return getattr(import_module(_ON_DEVICE[name]), name)
     announce_compilation()
     return getattr(import_module(_FUSED[name]), name)

@@ -22,9 +22,10 @@ from tallyfold.errors import (
     NotFittedError,
     ParameterError,
 )
-from tallyfold.inference.calibration import calibrate
+from tallyfold.inference.calibration import MOST_CELLS, calibrate
 from tallyfold.inference.checkpoint import KIND, Checkpoint, fingerprint
 from tallyfold.inference.folder import refuse_foreign
+from tallyfold.inference.held_out import HeldOutCells
 from tallyfold.inference.loop import (
     Callback,
     Outcome,
@@ -36,6 +37,9 @@ from tallyfold.inference.loop import (
 )
 from tallyfold.inference.training import TrainingCells
 from tallyfold.inference.validation import hold_out
+from tallyfold.inference.world import current_world
+from tallyfold.kernels.backends import refuse_elsewhere
+from tallyfold.kernels.device import use_device
 from tallyfold.models.cells import Unknown, cell_positions
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import SEED, Rule, check_parameters, integer, number
@@ -60,6 +64,8 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
 
     name: ClassVar[str]
     rules: ClassVar[Mapping[str, Rule]]
+    many_processes: ClassVar[bool] = False
+    """Whether several processes can share a fit."""
 
     def __init_subclass__(cls) -> None:
         """Leave out scikit-learn's metadata routing: it adds a ``set_fit_request`` and more."""
@@ -129,14 +135,36 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         -------
         self
             Ctrl-C ends the fit early: the model then is that of the last whole iteration, and an
-            `InterruptedWarning` says so.
+            `InterruptedWarning` says so. Inside `tallyfold.many_processes` each process gives
+            its part of the cells, and all end with the same model.
         """
         self._check(tensor, every, checkpoint, resume)
+        with use_device(self._device):
+            interrupted = self._fit(tensor, checkpoint, every, resume, callbacks)
+        if interrupted:
+            n_iter = self.fitted_.n_iter
+            warnings.warn(
+                f"the fit was interrupted; the model is that of iteration {n_iter}."
+                f"{self._caveat(n_iter)}",
+                InterruptedWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _fit(
+        self,
+        tensor: CountTensor,
+        checkpoint: str | os.PathLike[str] | None,
+        every: int,
+        resume: bool,
+        callbacks: Sequence[Callback],
+    ) -> bool:
+        """Fit with parameters that were checked; tell whether someone interrupted it."""
         train, held_out = hold_out(tensor, self._validation_share(), self._seed)
         cells = TrainingCells(train)
         step = self._step(cells, held_out)
         try:
-            outcome = self._run(step, tensor, checkpoint, every, resume, callbacks)
+            outcome = self._run(step, tensor, cells, checkpoint, every, resume, callbacks)
         except DivergedError as error:
             if error.run.history:
                 good = outcome_of(error.run, "diverged")
@@ -150,14 +178,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
                 self._calibrate(held_out)
             except KeyboardInterrupt:  # the model stands, without its calibration
                 interrupted = True
-        if interrupted:
-            warnings.warn(
-                f"the fit was interrupted; the model is that of iteration {outcome.n_iter}."
-                f"{self._caveat(outcome.n_iter)}",
-                InterruptedWarning,
-                stacklevel=2,
-            )
-        return self
+        return interrupted
 
     def _whole(self, outcome: Outcome, tensor: CountTensor, cells: TrainingCells) -> Fitted:
         """Return what a fit left, not calibrated yet."""
@@ -305,6 +326,11 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     def _seed(self) -> int:
         return int(self.get_params().get("random_state", 0))
 
+    @property
+    def _device(self) -> str:
+        """Where kernels compute while the model is fitted; predictions are made on the CPU."""
+        return str(self.get_params().get("device", "cpu"))
+
     def _informed(self, cells: TrainingCells) -> list[npt.NDArray[np.bool_]]:
         """Return which entities the data say something of: all, if zeros are observed."""
         observed = self.get_params()["zeros"] == "observed"
@@ -346,16 +372,23 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         resume: bool,
     ) -> None:
         check_parameters(self.get_params(), self.rules)
+        refuse_elsewhere(self.get_params().get("backend", "auto"), self._device)
         check_parameters({"every": every}, {"every": integer(1)})
         if resume and checkpoint is None:
             raise ParameterError("`resume` needs a `checkpoint` folder to resume from.")
-        if checked_tensor(tensor).nnz == 0:
+        world = current_world()
+        if world.size > 1 and not self.many_processes:
+            raise ParameterError(
+                f"{type(self).__name__} fits in one process only; BPTF and VAEBPTF in several."
+            )
+        if world.number(checked_tensor(tensor).nnz) == 0:
             raise DataError("the tensor has no non-zero cell; there is nothing to fit.")
 
     def _run(
         self,
         step: Step,
         tensor: CountTensor,
+        cells: TrainingCells,
         checkpoint: str | os.PathLike[str] | None,
         every: int,
         resume: bool,
@@ -363,13 +396,15 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     ) -> Outcome:
         if checkpoint is None:
             return run_loop(step, self._rules_for(step), callbacks=callbacks)
-        refuse_foreign(checkpoint, KIND)
-        place = Checkpoint(checkpoint, self.name, self._plain_parameters(), fingerprint(tensor))
-        run = (
-            place.load()
-            if resume and os.path.exists(os.path.join(checkpoint, "model.json"))
-            else None
+        cells.world.told(lambda: refuse_foreign(checkpoint, KIND))
+        place = Checkpoint(
+            checkpoint,
+            self.name,
+            self._plain_parameters(),
+            fingerprint(tensor, cells.world),
+            cells,
         )
+        run = place.load() if resume and place.exists() else None
         return run_loop(
             step, self._rules_for(step), run=run, callbacks=callbacks, keep=place.keep, every=every
         )
@@ -384,10 +419,16 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         """Fit scale, exponent and dispersion of the predictive to cells the fit has not seen."""
         fitted = self.fitted_
         assert fitted.likelihood is not None
-        moments = self._moments(held_out.indices)
-        calibration = calibrate(held_out.counts, *moments, fitted.likelihood, fitted.dispersion)
+        cells = HeldOutCells(held_out)
+        some = cells.every(-(-cells.n_cells // MOST_CELLS))
+        moments = self._moments(cells.indices_NM[some])
+        counts, mean, variance = (
+            cells.world.joined(array) for array in (cells.counts_N[some], *moments)
+        )
+        calibration = calibrate(counts, mean, variance, fitted.likelihood, fitted.dispersion)
         self._fitted = replace(fitted, calibration=calibration)
-        score = float(np.mean(self._predictive(held_out.indices).log_pmf(held_out.counts)))
+        log_pmf_N = self._predictive(cells.indices_NM).log_pmf(cells.counts_N)
+        score = cells.world.number(float(log_pmf_N.sum())) / cells.n_cells
         self._fitted = replace(self._fitted, validation_score=score)
 
 

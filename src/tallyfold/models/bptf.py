@@ -15,6 +15,7 @@ from tallyfold.models.base import CountModel, choose_likelihood, names_and_label
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
     BOOLEAN,
+    DEVICE,
     NONE,
     SEED,
     VALIDATION,
@@ -38,7 +39,8 @@ VARIATIONAL_RULES: dict[str, Rule] = {
     "validation": VALIDATION,
     "patience": integer(1),
     "random_state": SEED,
-    "backend": one_of("auto", "numba", "numpy"),
+    "backend": one_of("auto", "numba", "numpy", "torch"),
+    "device": DEVICE,
 }
 
 
@@ -68,8 +70,10 @@ class BPTF(CountModel):
         predictive distribution is calibrated on them. Not used with ``zeros="observed"``.
     random_state
         Seed of the random start and of the validation part.
-    backend
-        ``"numba"``, ``"numpy"``, or ``"auto"`` to choose by size.
+    backend, device
+        Who computes, and where. ``"numba"`` (compiled) and ``"numpy"`` use the CPU, ``"torch"`` the
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. ``"auto"`` chooses by size on the CPU, and is
+        torch elsewhere. The device is that of the fit; predictions are made on the CPU.
 
     References
     ----------
@@ -88,6 +92,7 @@ class BPTF(CountModel):
 
     name: ClassVar[str] = "bptf"
     rules: ClassVar[Mapping[str, Rule]] = {"n_components": integer(1)} | VARIATIONAL_RULES
+    many_processes: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -105,6 +110,7 @@ class BPTF(CountModel):
         patience: int = 10,
         random_state: int = 0,
         backend: str = "auto",
+        device: str = "cpu",
     ) -> None:
         self.n_components = n_components
         self.zeros = zeros
@@ -119,6 +125,7 @@ class BPTF(CountModel):
         self.patience = patience
         self.random_state = random_state
         self.backend = backend
+        self.device = device
 
     def _stopping(self) -> Rules:
         return Rules(self.max_iter, self.tol, self.patience)

@@ -40,6 +40,7 @@ class MainEffects(BPTF):
         patience: int = 10,
         random_state: int = 0,
         backend: str = "auto",
+        device: str = "cpu",
     ) -> None:
         super().__init__(
             n_components=1,
@@ -55,6 +56,7 @@ class MainEffects(BPTF):
             patience=patience,
             random_state=random_state,
             backend=backend,
+            device=device,
         )
 
     @property

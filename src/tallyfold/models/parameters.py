@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tallyfold.errors import ParameterError
+from tallyfold.kernels.device import DEVICES, is_device
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ BOOLEAN = Rule(lambda value: isinstance(value, bool | np.bool_), "True or False"
 SEED = Rule(lambda value: _is_integer(value) and 0 <= value < 2**63, "a non-negative integer")
 ZEROS = one_of("missing", "observed")
 VALIDATION = number(0, 0.5, high_included=True) | NONE
+DEVICE = Rule(is_device, DEVICES)
 
 
 def _is_integer(value: Any) -> bool:

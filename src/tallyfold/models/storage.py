@@ -9,8 +9,9 @@ from typing import Any
 from tallyfold.errors import ParameterError, StorageError
 from tallyfold.inference.folder import read_folder, write_folder
 from tallyfold.models.base import CountModel
-from tallyfold.models.fitted import Fitted
+from tallyfold.models.fitted import Arrays, Fitted
 from tallyfold.models.parameters import check_parameters
+from tallyfold.models.soundness import refuse_unsound
 from tallyfold.version import __version__
 
 KIND = "tallyfold-model"
@@ -53,10 +54,23 @@ def load(folder: str | os.PathLike[str]) -> Any:
     try:
         model = kind(**document["parameters"])
         check_parameters(model.get_params(), model.rules)
-    except (KeyError, TypeError, ParameterError) as error:
+    except (KeyError, TypeError, OverflowError, ParameterError) as error:
         raise StorageError(f"{str(folder)!r} is damaged: its parameters: {error}") from error
-    fitted = Fitted.restored(document.get("fitted") or {}, arrays, str(folder))
-    given = {"parameters": document["parameters"]}
+    given = {"parameters": model.get_params() | document["parameters"]}
+    fitted = _restored(document.get("fitted") or {}, arrays, str(folder), kind.name)
     others = tuple(replace(other, **given) for other in fitted.others)
     model._fitted = replace(fitted, others=others, **given)
     return model
+
+
+def _restored(document: dict[str, Any], arrays: Arrays, folder: str, model: str) -> Fitted:
+    try:
+        fitted = Fitted.restored(document, arrays, folder)
+        refuse_unsound(fitted, model)
+    except (
+        ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
+        ValueError,
+    ) as error:  # fmt: skip
+        said = str(error) if isinstance(error, ValueError) else repr(error)
+        raise StorageError(f"{folder!r} is damaged, or not of our making: {said[:400]}.") from error
+    return fitted

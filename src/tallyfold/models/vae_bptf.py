@@ -22,7 +22,6 @@ from tallyfold.inference.combinations import (
 )
 from tallyfold.inference.entity_dispersion import entity_dispersions
 from tallyfold.inference.folder import refuse_foreign
-from tallyfold.inference.held_out import HeldOutCells
 from tallyfold.inference.information import NO_LIMIT, cells_information, widened
 from tallyfold.inference.likelihood_choice import better_likelihood
 from tallyfold.inference.loop import Callback, Rules, State, Step
@@ -31,6 +30,7 @@ from tallyfold.inference.paper_state import averaged_gammas
 from tallyfold.inference.training import TrainingCells
 from tallyfold.inference.validation import ValidationCells
 from tallyfold.inference.variational import VariationalStep, factors_of
+from tallyfold.inference.world import current_world
 from tallyfold.kernels.encoder import Network
 from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
 from tallyfold.models.bptf import VARIATIONAL_RULES
@@ -132,8 +132,10 @@ class VAEBPTF(CountModel):
         Independent fits, each holding out other cells, whose predictive distributions are mixed.
     random_state
         Seed of the start, of draws and of the validation part.
-    backend
-        ``"numba"``, ``"numpy"``, or ``"auto"`` to choose by size; ``"torch"`` for the paper's form.
+    backend, device
+        Who computes, and where. ``"numba"`` (compiled) and ``"numpy"`` use the CPU, ``"torch"`` the
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. ``"auto"`` chooses by size on the CPU, and is
+        torch elsewhere. The device is that of the fit; predictions are made on the CPU.
 
     References
     ----------
@@ -151,6 +153,7 @@ class VAEBPTF(CountModel):
     """
 
     name: ClassVar[str] = "vae-bptf"
+    many_processes: ClassVar[bool] = True
     rules: ClassVar[Mapping[str, Rule]] = VARIATIONAL_RULES | {
         "n_components": integer(1),
         "encoder": one_of(*FORMS),
@@ -174,7 +177,6 @@ class VAEBPTF(CountModel):
         "max_iter": integer(1) | NONE,
         "tol": number(0, low_included=True) | NONE,
         "n_members": integer(1),
-        "backend": one_of("auto", "numba", "numpy", "torch"),
     }
 
     def __init__(
@@ -211,6 +213,7 @@ class VAEBPTF(CountModel):
         n_members: int = 1,
         random_state: int = 0,
         backend: str = "auto",
+        device: str = "cpu",
     ) -> None:
         self.n_components = n_components
         self.encoder = encoder
@@ -243,6 +246,7 @@ class VAEBPTF(CountModel):
         self.n_members = n_members
         self.random_state = random_state
         self.backend = backend
+        self.device = device
 
     @classmethod
     def paper(cls, dataset: str | None = None, **overrides: Any) -> VAEBPTF:
@@ -291,7 +295,8 @@ class VAEBPTF(CountModel):
         if self.n_members == 1:
             return super().fit(tensor, checkpoint=checkpoint, **options)
         if checkpoint is not None:
-            refuse_foreign(checkpoint, "checkpoint of members")
+            place = checkpoint
+            current_world().told(lambda: refuse_foreign(place, "checkpoint of members"))
 
         def fit_one(number_: int, place: dict[str, Any]) -> Fitted:
             parameters = self.get_params() | {"n_members": 1}
@@ -309,11 +314,6 @@ class VAEBPTF(CountModel):
                 "would be shapes and rates of zero, which no Gamma distribution has."
             )
         super()._check(tensor, *rest)
-        if self.backend == "torch" and self.encoder != "paper":
-            raise ParameterError(
-                "`backend` must be 'auto', 'numba' or 'numpy' with encoder='anchored'; got 'torch',"
-                " which the paper's encoders alone have."
-            )
         values = self._values
         choose_likelihood(self._family(values), self.truncated, self.zeros)
         refuse_ignored(self.get_params(), values)
@@ -355,7 +355,7 @@ class VAEBPTF(CountModel):
 
     def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> Step:
         values = self._values
-        validation = None if held_out is None else ValidationCells(held_out, self._kernels)
+        validation = None if held_out is None else ValidationCells(held_out, self.backend)
         if self.encoder == "paper":
             return self._paper_step(cells, validation, values)
         likelihood = choose_likelihood(self._family(values), self.truncated, self.zeros)
@@ -368,17 +368,19 @@ class VAEBPTF(CountModel):
             prior_rate=self.prior_rate,
             dispersion=self.dispersion,
             seed=self.random_state,
-            backend=self._kernels,
+            backend=self.backend,
             validation=validation,
         )
         if values["likelihood"] == "auto" and validation is not None:
             sweeps = better_likelihood(sweeps)
         learn = values["objective"] in LEARNT and held_out is not None
-        if not learn or held_out is None or held_out.nnz < LEAST_HELD_OUT:
+        if not learn or held_out is None or validation is None:
+            return AnchoredStep(sweeps, None)
+        if validation.cells.n_cells < LEAST_HELD_OUT:
             return AnchoredStep(sweeps, None)
         return AnchoredStep(
             sweeps,
-            HeldOutCells(held_out),
+            validation.cells,
             self._combinations(cells, held_out, values["interactions"]),
             hidden_units=values["hidden_units"],
             weight_variance=values["weight_variance"],
@@ -420,10 +422,6 @@ class VAEBPTF(CountModel):
             validation=validation,
         )
 
-    @property
-    def _kernels(self) -> str:
-        return "auto" if self.backend == "torch" else self.backend
-
     def _axis_sets(self, tensor: CountTensor, asked: Any) -> list[tuple[int, ...]] | None:
         """Return the positions of the axes whose combinations are asked for; None for auto."""
         if isinstance(asked, str):
@@ -438,7 +436,9 @@ class VAEBPTF(CountModel):
         least = 0.0 if sets is not None else LEAST_KNOWN
         if sets is None:
             sets = candidate_axes(cells.n_axes, cells.shape)
-        return useful_combinations(sets, cells.shape, cells.indices_NM, held_out.indices, least)
+        return useful_combinations(
+            sets, cells.shape, cells.indices_NM, held_out.indices, least, cells.world
+        )
 
     def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         paper = self.encoder == "paper"
@@ -478,7 +478,7 @@ class VAEBPTF(CountModel):
             seen_r or left.dispersion,
             self.prior_shape,
             range(cells.n_axes),
-            self._kernels,
+            self.backend,
         )
         limits = {
             f"information_{axis}": np.where(cells.seen[axis][:, None], told_DK, NO_LIMIT)
@@ -500,6 +500,7 @@ class VAEBPTF(CountModel):
             held_out.counts,
             held_out.indices[:, axis],
             held_out.shape[axis],
+            current_world(),
         )
         own = {"entity_dispersion": log_ratio_D1, "dispersion_axis": np.array(axis)}
         self._fitted = replace(self.fitted_, extra=self.fitted_.extra | own)
@@ -613,9 +614,10 @@ def _for_new_cells(name: str) -> bool:
 def _with_widest(interaction: Interaction, cells: TrainingCells, told_N: Floats) -> Interaction:
     """Let the intervals of multipliers be as wide as what their cells tell demands."""
     place_N, size = interaction.places(cells.indices_NM), len(interaction.shape_P1)
-    told_P1 = np.bincount(place_N, told_N, minlength=size)
+    told_P1 = cells.world.total(np.bincount(place_N, told_N, minlength=size))
     wide = replace(interaction, widest_P1=interaction.shape_P1[-1] + told_P1)
-    return wide.with_typical(place_N)
+    times_P1 = cells.world.total(np.bincount(place_N, minlength=size) * 1.0)
+    return wide.with_typical(times_P1)
 
 
 def _positions(asked: Sequence[str], names: Sequence[str], shape: Sequence[int]) -> tuple[int, ...]:

@@ -85,14 +85,15 @@ class Interaction:
             relative_N = np.where(unknown_N, 1 / self.typical_2[1], relative_N)
         return mean_N, relative_N
 
-    def with_typical(self, place_N: Ints) -> Interaction:
-        """Take the multipliers at these places, one per cell, for what is typical.
+    def with_typical(self, cells_P1: Floats) -> Interaction:
+        """Take the multipliers, each as often as it has cells, for what is typical.
 
         Their geometric mean: a few large ones say little of a label that nothing is known of.
         """
-        multiplier_N = self.mean_P1[place_N]
-        mean = float(np.exp(np.log(multiplier_N).mean()))
-        shape = mean**2 / max(float(multiplier_N.var()), 1e-9)
+        share_P1 = cells_P1 / cells_P1.sum()
+        mean = float(np.exp(share_P1 @ np.log(self.mean_P1)))
+        variance = float(share_P1 @ (self.mean_P1 - share_P1 @ self.mean_P1) ** 2)
+        shape = mean**2 / max(variance, 1e-9)
         return replace(self, typical_2=np.array([mean, shape]))
 
     def labels_at(self, keys: Ints) -> list[Ints]:

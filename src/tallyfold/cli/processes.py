@@ -1,0 +1,81 @@
+"""``--processes N``: the same command again in N processes, by torchrun."""
+
+import logging
+import os
+import signal
+import sys
+import uuid
+from typing import Annotated
+
+import typer
+
+from tallyfold.cli.long_runs import INTERRUPTED
+from tallyfold.errors import ParameterError, ProcessError
+
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        "--processes",
+        metavar="N",
+        min=1,
+        help="Share the fit between N processes on this machine (bptf and vae-bptf).",
+    ),
+]
+
+
+def speaks() -> bool:
+    """Tell whether this is the process that reads, writes and prints."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def in_many() -> bool:
+    """Tell whether torchrun started this process beside others."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def run_in(number: int, arguments: list[str]) -> None:
+    """Run this command in several processes and end as they end."""
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    if "-" in arguments:
+        raise ParameterError(
+            "standard input ('-') cannot be shared by several processes; save it in a file first."
+        )
+    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # it shows tracebacks
+    threads = str(max(1, (os.cpu_count() or 1) // number))
+    for name in ("OMP_NUM_THREADS", "TALLYFOLD_THREADS"):
+        os.environ.setdefault(name, threads)
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=number,
+        run_id=str(uuid.uuid4()),
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+    )
+    try:
+        elastic_launch(config, sys.executable)("-m", "tallyfold", *arguments)
+    except ChildFailedError as error:
+        ended = {rank: failure.exitcode for rank, failure in error.failures.items()}
+        raise _told(ended, number) from None
+    except BaseException as error:
+        if type(error).__name__ == "SignalException":  # Ctrl-C: the processes have said so
+            raise typer.Exit(INTERRUPTED) from None
+        raise
+
+
+def _told(ended: dict[int, int], number: int) -> Exception:
+    """Return how to end: as the processes did, or saying which one died.
+
+    Those that end by SIGTERM were told to, because another one had ended.
+    """
+    died = {rank: -code for rank, code in ended.items() if code < 0 and code != -signal.SIGTERM}
+    if not died:
+        return typer.Exit(max(1, *ended.values()))
+    rank, by = min(died.items())
+    return ProcessError(
+        f"process {rank + 1} of {number} was killed (signal {by}); the others have stopped. "
+        "The same command with --resume goes on, also with another number of processes."
+    )

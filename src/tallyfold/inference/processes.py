@@ -1,0 +1,259 @@
+"""A world of several processes, started by torchrun and joined by torch.distributed.
+
+Sums go by gloo between processors and by NCCL between GPUs. A process that dies closes its
+connections, and one that hangs lets the others wait no longer than a minute: they stop with a
+`ProcessError`. Ctrl-C is agreed on between iterations, so that all end with the same one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from types import FrameType
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.errors import ParameterError, ProcessError
+from tallyfold.inference.world import ALONE, Floats, World, use_world
+
+T = TypeVar("T")
+
+TIMEOUT = 60.0
+"""Seconds that a process waits for the others; ``TALLYFOLD_PROCESS_TIMEOUT`` changes it."""
+PATIENT = timedelta(days=7)
+"""How long the others wait while the first process reads data or writes."""
+SAME_SIGNAL = 5.0
+"""Ctrl-C reaches a process twice, from the terminal and from torchrun: within so many seconds."""
+AT_A_TIME = 1 << 28
+"""Bytes sent in one message."""
+
+
+class ManyProcesses(World):
+    """The processes of one run; see the module's text."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        import torch.distributed as dist
+
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.device = device
+        self.asked_to_stop, self.asked_at = False, 0.0
+        self._told = 0
+
+    def total(self, array: npt.NDArray[Any]) -> Floats:
+        """Add up over the processes."""
+        import torch.distributed as dist
+
+        tensor = self._tensor(np.array(array, dtype=np.float64))
+        with _other_process_may_die(self):
+            dist.all_reduce(tensor)
+        return np.asarray(tensor.cpu().numpy().reshape(np.shape(array)))
+
+    def joined(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Gather arrays of any lengths, padded to the longest on the way."""
+        import torch
+        import torch.distributed as dist
+
+        lengths = np.zeros(self.size)
+        lengths[self.rank] = len(array)
+        lengths = self.total(lengths)
+        longest = int(lengths.max())
+        padded = np.zeros((longest, *array.shape[1:]), dtype=array.dtype)
+        padded[: len(array)] = array
+        tensor = self._tensor(_bytes(padded))  # torch has fewer kinds of numbers than NumPy
+        parts = [torch.empty_like(tensor) for _ in range(self.size)]
+        with _other_process_may_die(self):
+            dist.all_gather(parts, tensor)
+        arrays = [p.cpu().numpy().view(array.dtype).reshape(padded.shape) for p in parts]
+        return np.concatenate([a[: int(n)] for a, n in zip(arrays, lengths, strict=True)])
+
+    def told(self, make: Callable[[], T]) -> T:
+        """Let the first process work, and the others wait for as long as that takes."""
+        import torch.distributed as dist
+
+        outcome: list[Any] = [None, None]
+        if self.first:
+            try:
+                outcome[0] = make()
+            except Exception as error:
+                outcome[1] = error
+        self._wait_for_first()
+        sent = [outcome if self.first else None]
+        with _other_process_may_die(self):
+            dist.broadcast_object_list(sent, src=0, device=self._torch_device())
+        answer: Any = sent[0]
+        if answer[1] is not None:
+            raise answer[1]
+        return answer[0]  # type: ignore[no-any-return]
+
+    def dealt(self, array: npt.NDArray[Any] | None, length: int) -> npt.NDArray[Any]:
+        """Send each process its rows."""
+        lengths = self.joined(np.array([length])).tolist()
+        kind = self.told(lambda: _kind(array))
+        if self.first:
+            assert array is not None
+            start = length
+            for rank, n in enumerate(lengths[1:], start=1):
+                self._send(array[start : start + n], rank)
+                start += n
+            return array[:length]
+        return self._received(length, *kind)
+
+    def stop_asked(self) -> bool:
+        """Ask all processes."""
+        return self.number(float(self.asked_to_stop)) > 0
+
+    def _send(self, rows: npt.NDArray[Any], rank: int) -> None:
+        import torch.distributed as dist
+
+        flat = _bytes(rows)
+        for start in range(0, len(flat), AT_A_TIME):
+            with _other_process_may_die(self):
+                dist.send(self._tensor(flat[start : start + AT_A_TIME].copy()), rank)
+
+    def _received(self, length: int, dtype: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        import torch.distributed as dist
+
+        rows = np.empty((length, *shape), dtype=dtype)
+        flat = _bytes(rows)
+        for start in range(0, len(flat), AT_A_TIME):
+            part = self._tensor(flat[start : start + AT_A_TIME])
+            with _other_process_may_die(self):
+                dist.recv(part, 0)
+            flat[start : start + AT_A_TIME] = part.cpu().numpy()
+        return rows
+
+    def _wait_for_first(self) -> None:
+        """Wait by the store that all share: it has a patience of its own."""
+        import torch.distributed as dist
+
+        store = dist.distributed_c10d._get_default_store()
+        self._told += 1
+        name = f"tallyfold/told/{self._told}"
+        with _other_process_may_die(self):
+            if self.first:
+                store.set(name, "1")
+            else:
+                store.wait([name], PATIENT)
+
+    def _tensor(self, array: npt.NDArray[Any]) -> Any:
+        import torch
+
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self._torch_device())
+
+    def _torch_device(self) -> Any:
+        import torch
+
+        return torch.device(self.device)
+
+
+def _bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Return an array's memory; a copy's only if it is not in one piece."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _kind(array: npt.NDArray[Any] | None) -> tuple[str, tuple[int, ...]]:
+    assert array is not None
+    return array.dtype.str, array.shape[1:]
+
+
+@contextmanager
+def many_processes(device: str = "cpu") -> Iterator[World]:
+    """Join the processes that torchrun started; without torchrun, be alone.
+
+    Inside the ``with`` block `fit` is shared by all processes: each gives its own part of the
+    cells, and all end with the same model. BPTF and VAEBPTF can be fitted so.
+
+    Parameters
+    ----------
+    device
+        ``"cpu"``, where sums go by gloo, or ``"cuda"``, where they go by NCCL.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> with tf.many_processes() as world:
+    ...     tensor = tf.dealt(lambda: tf.simulate((9, 8, 7), 2, density=0.3).tensor)
+    ...     model = tf.BPTF(n_components=2).fit(tensor)
+    ...     world.size, world.first
+    (1, True)
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield ALONE
+        return
+    import torch
+    import torch.distributed as dist
+
+    on_cards = device.startswith("cuda")
+    if on_cards:  # each process of a machine has a card of its own
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    dist.init_process_group("nccl" if on_cards else "gloo", timeout=_timeout())
+    world = ManyProcesses("cuda" if on_cards else "cpu")
+    try:
+        with use_world(world), _signals(world):
+            yield world
+    finally:
+        dist.destroy_process_group()
+
+
+def _timeout() -> timedelta:
+    word = os.environ.get("TALLYFOLD_PROCESS_TIMEOUT", str(TIMEOUT))
+    try:
+        seconds = float(word)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise ParameterError(
+            f"TALLYFOLD_PROCESS_TIMEOUT must be a positive number of seconds; got {word!r}."
+        )
+    return timedelta(seconds=seconds)
+
+
+@contextmanager
+def _other_process_may_die(world: World) -> Iterator[None]:
+    """Turn what torch says of a lost connection into words."""
+    try:
+        yield
+    except RuntimeError as error:  # torch's DistError is one
+        raise ProcessError(
+            f"process {world.rank + 1} of {world.size} lost the others: one of them died, or did "
+            "not answer in time. The run has stopped; with a checkpoint it can be resumed, also "
+            f"with another number of processes. (torch: {str(error).splitlines()[0][:200]})"
+        ) from error
+
+
+@contextmanager
+def _signals(world: ManyProcesses) -> Iterator[None]:
+    """Remember a first Ctrl-C until the iteration is over; say why when told to end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def note_interrupt(number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if world.asked_to_stop and now - world.asked_at > SAME_SIGNAL:
+            raise KeyboardInterrupt
+        if not world.asked_to_stop:
+            world.asked_to_stop, world.asked_at = True, now
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise ProcessError(
+            f"process {world.rank + 1} of {world.size} was told to stop, as happens when another "
+            "one has died. With a checkpoint the run can be resumed."
+        )
+
+    before = {
+        number: signal.signal(number, handler)
+        for number, handler in ((signal.SIGINT, note_interrupt), (signal.SIGTERM, end))
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,101 @@
+"""Arrays on the device in use: the one place where tensors are made from anything but tensors.
+
+Other files derive theirs by methods, so that nothing can end up on another device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from weakref import finalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallyfold.kernels.arrays import Floats
+from tallyfold.kernels.device import device_in_use, kept_in_use
+
+if TYPE_CHECKING:
+    import torch
+
+CHUNK_NUMBERS = {"cpu": 1 << 17, "cuda": 1 << 22}
+"""Cells times components that are taken at a time: what a cache holds, what a card is busy with."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def floats(array: NDArray[Any]) -> torch.Tensor:
+    """Return a copy in float64."""
+    return _copied(array, "float64")
+
+
+def int32(array: NDArray[Any]) -> torch.Tensor:
+    """Return a copy in int32: positions to look up."""
+    return _copied(array, "int32")
+
+
+def int64(array: NDArray[Any]) -> torch.Tensor:
+    """Return a copy in int64: positions to add to, which torch is slow at in int32."""
+    return _copied(array, "int64")
+
+
+def kept(array: NDArray[Any], form: Callable[[NDArray[Any]], T]) -> T:
+    """Return an array's form on the device, made once for as long as the array lives.
+
+    For arrays that nobody changes. The key is the array's identity: it cannot pass to another
+    before the array is gone, and with it the entry.
+    """
+    there = kept_in_use()
+    key = id(array), form
+    if key not in there:
+        made = form(array)
+        finalize(array, there.pop, key, None).atexit = False
+        there[key] = made
+        return made
+    return there[key]  # type: ignore[no-any-return]
+
+
+def kept_if_fixed(array: NDArray[Any], form: Callable[[NDArray[Any]], T]) -> T:
+    """Return an array's form on the device, kept there if the array is read-only."""
+    return form(array) if array.flags.writeable else kept(array, form)
+
+
+def array_of(tensor: torch.Tensor) -> Floats:
+    """Return what a tensor holds as an array."""
+    return np.asarray(tensor.cpu().numpy(), dtype=np.float64)
+
+
+def chunks(n_cells: int, n_components: int) -> Iterator[slice]:
+    """Yield ranges of cells."""
+    step = max(1, CHUNK_NUMBERS[device_in_use().partition(":")[0]] // max(1, n_components))
+    for start in range(0, n_cells, step):
+        yield slice(start, min(start + step, n_cells))
+
+
+def on_one_thread(kernel: Callable[P, T]) -> Callable[P, T]:
+    """Let torch use one thread of the CPU: a sum over many cells depends on how many there are."""
+
+    @wraps(kernel)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        with openmp().limit(limits=1):  # of this thread alone
+            return kernel(*args, **kwargs)
+
+    return run
+
+
+@cache
+def openmp() -> Any:
+    """Return what limits torch's threads; to look for the libraries takes longer than a kernel."""
+    import torch  # noqa: F401  (loaded libraries only are found)
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController().select(user_api="openmp")
+
+
+def _copied(array: NDArray[Any], dtype: str) -> torch.Tensor:
+    import torch
+
+    whole = np.ascontiguousarray(array)
+    return torch.tensor(whole, dtype=getattr(torch, dtype), device=device_in_use())

@@ -1,0 +1,123 @@
+"""Fits by torch, on the CPU and on a card that is not there."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from tests.kernels.fake_card import pretend
+
+import tallyfold as tf
+from tallyfold import BPTF, VAEBPTF, MainEffects
+from tallyfold.errors import BackendError, ParameterError
+
+MODELS = {
+    "main effects": (MainEffects, {"max_iter": 6}),
+    "bptf": (BPTF, {"n_components": 3, "max_iter": 10}),
+    "untruncated": (BPTF, {"n_components": 3, "max_iter": 10, "truncated": False}),
+    "dispersed": (BPTF, {"n_components": 3, "max_iter": 10, "likelihood": "negative-binomial"}),
+    "zeros": (BPTF, {"n_components": 3, "max_iter": 10, "zeros": "observed"}),
+    "anchored": (VAEBPTF, {"n_components": 2, "max_iter": 4}),
+    "leave one out": (
+        VAEBPTF,
+        {"n_components": 2, "max_iter": 4, "objective": "leave-one-out", "interactions": "none"},
+    ),
+    "paper": (VAEBPTF.paper, {"n_components": 2, "hidden_units": 4, "max_iter": 3}),
+    "paper, by error": (
+        VAEBPTF.paper,
+        {"n_components": 2, "hidden_units": 4, "max_iter": 3, "reweight": "error"},
+    ),
+}
+
+
+def make(name, **changes):
+    kind, parameters = MODELS[name]
+    return kind(**(parameters | changes))
+
+
+@pytest.fixture(scope="module")
+def parts():
+    truth = tf.simulate((30, 20, 10), 3, density=0.25, axes=["user", "item", "day"], random_state=1)
+    return tf.split(truth.tensor, 0.2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def by_torch(parts):
+    """Fits by torch on the CPU, each made once."""
+    return cache(lambda name: make(name, backend="torch").fit(parts.train))
+
+
+def assert_same_factors(one, other, tolerance):
+    for name in one.posterior_.names:
+        np.testing.assert_allclose(
+            one.posterior_.mean(name), other.posterior_.mean(name), rtol=tolerance
+        )
+        np.testing.assert_allclose(
+            one.posterior_.sd(name), other.posterior_.sd(name), rtol=tolerance
+        )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_torch_finds_the_factors_that_other_kernels_find(name, parts, by_torch):
+    # compiled encoders of the paper work in float32
+    other = make(name, backend="numpy" if "paper" in name else "numba").fit(parts.train)
+    model = by_torch(name)
+    assert len(model.history_) == len(other.history_)
+    assert model.n_iter_ == other.n_iter_
+    assert_same_factors(model, other, 1e-6)
+    if name in ("anchored", "leave one out"):  # trained: a mean log pmf, no longer the bound
+        assert model.history_["objective"].iloc[-1] > -50
+    assert model.score(parts.test) == pytest.approx(other.score(parts.test), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["bptf", "anchored", "paper"])
+def test_a_fit_on_a_card_makes_every_tensor_of_cells_there(name, parts, by_torch, monkeypatch):
+    expected, asked = by_torch(name), pretend(monkeypatch)
+    on_card = make(name, device="cuda").fit(parts.train)
+    # draws of the paper's factors, which are small, are differentiated on the CPU, and say so
+    assert set(asked) == ({"cuda", "cpu"} if name == "paper" else {"cuda"})
+    assert asked.count("cuda") > 20
+    assert_same_factors(on_card, expected, 1e-9)
+
+
+@pytest.mark.parametrize("name", ["bptf", "anchored", "paper"])
+def test_a_model_from_a_card_predicts_where_there_is_none(name, parts, monkeypatch, tmp_path):
+    with monkeypatch.context() as patches:
+        asked = pretend(patches)
+        model = make(name, device="cuda").fit(parts.train)
+        said = model.predict(parts.test)
+        model.save(tmp_path)
+        asked.clear()
+        assert np.array_equal(model.predict(parts.test), said)
+        assert not asked  # predictions are made on the CPU, the same bits everywhere
+    assert not torch.cuda.is_available()
+    loaded = tf.load(tmp_path)
+    assert loaded.device == "cuda"
+    assert np.array_equal(loaded.predict(parts.test), said)
+    assert loaded.interval(parts.test).shape == (parts.test.nnz, 2)
+    with pytest.raises(BackendError, match=r"torch finds none; got 'cuda'"):
+        loaded.fit(parts.train)
+    assert np.array_equal(loaded.predict(parts.test), said)  # as it was
+    if name == "anchored":
+        assert np.isfinite(loaded.partial(parts.test).score(parts.test))
+    if name == "bptf":
+        loaded.set_params(device="cpu").fit(parts.train)
+
+
+@pytest.mark.parametrize("name", ["main effects", "bptf", "anchored", "paper"])
+def test_devices_that_cannot_be_used(name, parts):
+    with pytest.raises(BackendError, match="`device` must be a CUDA device of this machine"):
+        make(name, device="cuda").fit(parts.train)
+    with pytest.raises(ParameterError, match="`device` must be 'cpu', 'cuda'.*; got 'tpu'"):
+        make(name, device="tpu").fit(parts.train)
+    for backend in ("numba", "numpy"):
+        with pytest.raises(ParameterError, match="`backend` must be 'auto' or 'torch' with device"):
+            make(name, device="cuda", backend=backend).fit(parts.train)
+
+
+def test_a_mixture_on_a_card(parts, monkeypatch):
+    asked = pretend(monkeypatch)
+    model = VAEBPTF(n_components=2, zeros="observed", max_iter=2, n_members=2, device="cuda:0")
+    model.fit(parts.train)
+    assert len(model.fitted_.others) == 1
+    assert set(asked) == {"cuda:0"}

@@ -1,0 +1,67 @@
+"""Small fits that a test compares between one process and several. As a script: run by torchrun."""
+
+import sys
+import warnings
+
+import numpy as np
+
+import tallyfold as tf
+from tallyfold.inference.world import current_world
+
+FITS = {
+    "bptf": lambda: tf.BPTF(n_components=3, max_iter=15, tol=0.0),
+    "bptf, learnt dispersion": lambda: tf.BPTF(
+        n_components=3, likelihood="negative-binomial", max_iter=10, tol=0.0
+    ),
+    "bptf, zeros observed": lambda: tf.BPTF(n_components=3, zeros="observed", max_iter=15, tol=0.0),
+    "bptf, compiled": lambda: tf.BPTF(n_components=3, max_iter=10, tol=0.0, backend="numba"),
+    "anchored": lambda: tf.VAEBPTF(n_components=3, max_iter=30),
+    "anchored, all chosen": lambda: tf.VAEBPTF(
+        n_components=2, max_iter=16, likelihood="auto", dispersion_axis="axis_1"
+    ),
+    "anchored, leave-one-out": lambda: tf.VAEBPTF(
+        n_components=2, max_iter=14, objective="leave-one-out"
+    ),
+    "anchored, members": lambda: tf.VAEBPTF(n_components=2, max_iter=12, n_members=2),
+    "paper": lambda: tf.VAEBPTF.paper(n_components=3, max_iter=8),
+    "paper, weights by error": lambda: tf.VAEBPTF.paper(
+        n_components=2, max_iter=8, reweight="error", theta=None, eta=None
+    ),
+}
+
+
+def tensor():
+    return tf.simulate((40, 30, 8), n_components=3, density=0.25, random_state=4).tensor
+
+
+def numbers_of(model):
+    """Return what a fit left, as named arrays."""
+    fitted = model.fitted_
+    found = {f"mean {name}": model.posterior_.mean(name) for name in model.posterior_.names}
+    found |= {f"sd {name}": model.posterior_.sd(name) for name in model.posterior_.names}
+    found |= {f"extra {name}": value for name, value in fitted.extra.items()}
+    for number, each in enumerate(fitted.interactions):
+        found |= {f"interaction {number} {n}": value for n, value in each.arrays().items()}
+    found["objective"] = model.history_["objective"].to_numpy()
+    found["validation"] = np.array(fitted.validation_score or 0.0)
+    found["predicted"] = model.predict(tensor())
+    return found
+
+
+def fitted(name, part, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return FITS[name]().fit(part, **options)
+
+
+if __name__ == "__main__":
+    with tf.many_processes() as world:
+        part = tf.dealt(tensor)
+        assert part.nnz < tensor().nnz
+        assert current_world() is world
+        for name in FITS:
+            found = numbers_of(fitted(name, part))
+            same = world.joined(np.concatenate([np.ravel(v) for v in found.values()])[None])
+            assert np.array_equal(same, np.repeat(same[:1], world.size, axis=0)), name
+            if world.first:
+                np.savez(f"{sys.argv[1]}/{name}.npz", **found)

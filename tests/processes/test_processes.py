@@ -1,0 +1,171 @@
+"""Several real processes, started by torchrun, against one."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tallyfold as tf
+from tests.processes import fits
+
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "TALLYFOLD_THREADS": "1"}
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+PATIENCE = 240
+"""Seconds that a command may take before the test gives up."""
+
+
+@pytest.fixture(scope="module")
+def alone():
+    whole = fits.tensor()
+    return {name: fits.numbers_of(fits.fitted(name, whole)) for name in fits.FITS}
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def together(request, tmp_path_factory):
+    """What the processes left; the script itself checks that all of them left the same bits."""
+    folder = tmp_path_factory.mktemp(f"fits-{request.param}")
+    command = [*TORCHRUN, str(request.param), fits.__file__, str(folder)]
+    subprocess.run(command, check=True, env=ENVIRONMENT, timeout=PATIENCE)
+    return folder
+
+
+@pytest.mark.parametrize("name", fits.FITS)
+def test_many_processes_leave_what_one_leaves(name, alone, together):
+    found = np.load(together / f"{name}.npz")
+    assert set(found) == set(alone[name])
+    for key, value in alone[name].items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-9, err_msg=key)
+
+
+# -- the command line -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory):
+    file = tmp_path_factory.mktemp("events") / "events.parquet"
+    tf.simulate((60, 40, 10), 3, density=0.2, random_state=1).tensor.to_frame().to_parquet(file)
+    return file
+
+
+def fit_command(events, out, *more, iterations=30):
+    return [
+        *[sys.executable, "-m", "tallyfold", "fit", str(events)],
+        *["--axes", "axis_0,axis_1,axis_2", "--value", "count", "--model", "bptf"],
+        *["--components", "3", "--max-iter", str(iterations), "--set", "tol=0"],
+        *["--set", "validation=none", "--out", str(out), *more],
+    ]
+
+
+def ran(command):
+    return subprocess.run(
+        command, env=ENVIRONMENT, timeout=PATIENCE, capture_output=True, text=True
+    )
+
+
+def started(command):
+    """Start a command that Ctrl-C reaches, in a process group of its own."""
+    return subprocess.Popen(
+        command,
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+def workers(out):
+    """Return the processes that write to a folder by rank."""
+    found = {}
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (place / "cmdline").read_bytes().split(b"\0")
+            given = dict(
+                w.split(b"=", 1) for w in (place / "environ").read_bytes().split(b"\0") if w
+            )
+        except (OSError, ValueError):
+            continue
+        if str(out).encode() in words and b"RANK" in given:
+            found[int(given[b"RANK"])] = int(place.name)
+    return found
+
+
+def wait_for_checkpoint(out, process):
+    for _ in range(PATIENCE * 20):
+        if list(Path(out).rglob("checkpoint/*/model.json")) and len(workers(out)) > 1:
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError("no checkpoint was written")
+
+
+def test_the_command_line_starts_processes_and_one_of_them_writes(events, tmp_path):
+    said = ran(fit_command(events, tmp_path / "two", "--holdout", "0.2", "--processes", "2"))
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.count("wrote") == 1
+    assert "main effects" in said.stdout
+    assert ran(fit_command(events, tmp_path / "one", "--holdout", "0.2")).returncode == 0
+    one, two = (tf.load(tmp_path / name) for name in ("one", "two"))
+    assert one.axes_ == two.axes_
+    for axis in one.posterior_.names:
+        np.testing.assert_allclose(two.posterior_.mean(axis), one.posterior_.mean(axis), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--processes", "2", "--model", "ptf-kl"], "one process only"),
+        (["--processes", "2", "--value", "nothing"], "nothing"),
+    ],
+)
+def test_bad_input_is_said_once_and_ends_with_code_2(events, tmp_path, more, words):
+    said = ran(fit_command(events, tmp_path / "bad", *more))
+    assert said.returncode == 2
+    assert said.stderr.count("tallyfold:") == 1
+    assert words in said.stderr
+    assert "Traceback" not in said.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by /proc")
+def test_a_process_that_dies_stops_the_others_and_the_run_goes_on_in_another_number(
+    events, tmp_path
+):
+    iterations = 800
+    process = started(
+        fit_command(events, tmp_path / "died", "--processes", "2", iterations=iterations)
+    )
+    wait_for_checkpoint(tmp_path / "died", process)
+    os.kill(workers(tmp_path / "died")[1], signal.SIGKILL)
+    killed = time.monotonic()
+    _, said = process.communicate(timeout=PATIENCE)
+    assert time.monotonic() - killed < 60
+    assert process.returncode == 2
+    assert "lost the others" in said
+    assert "process 2 of 2 was killed (signal 9)" in said
+    assert "Traceback" not in said
+    assert not workers(tmp_path / "died")
+
+    resumed = ran(fit_command(events, tmp_path / "died", "--resume", iterations=iterations))
+    assert resumed.returncode == 0, resumed.stderr
+    assert ran(fit_command(events, tmp_path / "whole", iterations=iterations)).returncode == 0
+    one, two = (tf.load(tmp_path / name) for name in ("whole", "died"))
+    assert len(two.history_) == iterations
+    np.testing.assert_allclose(two.history_["objective"], one.history_["objective"], rtol=1e-8)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by /proc")
+def test_ctrl_c_ends_all_processes_with_the_same_iteration(events, tmp_path):
+    out = tmp_path / "stopped"
+    process = started(fit_command(events, out, "--processes", "2", iterations=100_000))
+    wait_for_checkpoint(out, process)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, said
+    assert said.count("the fit was interrupted") == 1
+    assert tf.load(out).fitted_.reason == "interrupted"
