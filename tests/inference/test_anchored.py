@@ -4,16 +4,13 @@ from scipy.stats import spearmanr
 from tests.inference.pair_effects import simulate_pairs
 
 import tallyfold as tf
-from tallyfold.inference import anchored
-from tallyfold.inference.anchored import (
-    AnchoredStep,
-    Place,
-    interactions_of,
-    warming_up,
-)
+from tallyfold.inference import anchored, place
+from tallyfold.inference.anchored import AnchoredStep, warming_up
 from tallyfold.inference.combinations import candidate_axes, useful_combinations
+from tallyfold.inference.entity_parts import part_of
 from tallyfold.inference.held_out import HeldOutCells
 from tallyfold.inference.loop import Rules, Run, run_loop
+from tallyfold.inference.place import Place, interactions_of
 from tallyfold.inference.training import TrainingCells
 from tallyfold.inference.validation import ValidationCells, hold_out
 from tallyfold.inference.variational import VariationalStep
@@ -127,35 +124,36 @@ def test_the_held_out_score_never_falls_over_the_visits(fitted):
 
 def test_every_visit_that_is_kept_predicts_better(fitted):
     step, states, _ = fitted
-    place = Place(step, dict(states[SWEEPS]))
-    place.calibrate()
-    scores = [place.score]
+    here = Place(step, dict(states[SWEEPS]))
+    here.calibrate()
+    scores = [here.score]
     for number in range(len(step.combinations)):
-        place.visit_interaction(number)
-        scores.append(place.score)
+        here.visit_interaction(number)
+        scores.append(here.score)
     for axis in range(3):
-        place.visit_axis(axis)
-        scores.append(place.score)
-    least = anchored.LEAST_GAIN / len(step.held_out)
+        here.visit_axis(axis)
+        scores.append(here.score)
+    least = place.LEAST_GAIN / len(step.held_out)
     gains = np.diff(scores)
     assert np.all((gains == 0) | (gains >= least - 1e-12))
     # what stands in the middle of an iteration is what a new one would find in the state
-    again = Place(step, place.state)
-    assert np.allclose(again.multiplier_N, place.multiplier_N, rtol=1e-12)
-    assert np.allclose(again.rate_N, place.rate_N, rtol=1e-12)
-    assert np.allclose(again.held_multiplier_V, place.held_multiplier_V, rtol=1e-12)
+    again = Place(step, here.state)
+    for one, other in zip(again.effects, here.effects, strict=True):
+        assert np.allclose(one, other, rtol=1e-12)
+    assert np.allclose(again.held_rate_V, here.held_rate_V, rtol=1e-12)
+    assert np.allclose(again.held_multiplier_V, here.held_multiplier_V, rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_a_visit_whose_gain_is_not_a_number_is_not_kept(fitted, monkeypatch):
     step, states, _ = fitted
-    monkeypatch.setattr(anchored, "train", lambda visit, numbers, *rest: numbers * np.nan)
-    place = Place(step, dict(states[SWEEPS]))
-    place.calibrate()
-    score = place.score
-    place.visit_axis(0)
-    assert place.score == score
-    assert np.array_equal(place.state["shape_0"], states[SWEEPS]["shape_0"])
+    monkeypatch.setattr(place, "train", lambda visit, numbers, *rest: numbers * np.nan)
+    here = Place(step, dict(states[SWEEPS]))
+    here.calibrate()
+    score = here.score
+    here.visit_axis(0)
+    assert here.score == score
+    assert np.array_equal(here.state["shape_0"], states[SWEEPS]["shape_0"])
 
 
 @pytest.mark.parametrize("stop_at", [2, SWEEPS, SWEEPS + 1])
@@ -232,3 +230,67 @@ def test_where_there_is_no_such_effect_no_harm_is_done(seed):
     train, test = tf.split(simulate_pairs(strength=None, seed=seed).tensor, 0.2, random_state=0)
     plain, model = (kind(n_components=2).fit(train) for kind in (tf.BPTF, tf.VAEBPTF))
     assert model.score(test) > plain.score(test) - 0.01
+
+
+def test_posteriors_by_ranges_of_entities_are_those_of_all_at_once(fitted, monkeypatch):
+    step, states, _ = fitted
+    here = Place(step, dict(states[-1]))
+    here.calibrate()
+    monkeypatch.setattr(place, "ranges", lambda number: [slice(0, 3), slice(3, len(number))])
+    monkeypatch.setattr(place, "LARGEST_PART", 100)
+    for axis in range(3):
+        numbers = here.state[f"encoder_{axis}"]
+        visit = here._axis_visit(axis, here._part_to_train_on(axis))
+        for one, other in zip(
+            visit.posterior(numbers), here._axis_posterior(axis, numbers), strict=True
+        ):
+            np.testing.assert_allclose(one, other, rtol=1e-10)
+    for number in range(len(step.combinations)):
+        numbers = here.state[f"effect_encoder_{number}"]
+        visit = here._interaction_visit(number, here.held_rate_V, None)
+        for one, other in zip(
+            visit.posterior(numbers), here._interaction_posterior(number, numbers), strict=True
+        ):
+            np.testing.assert_allclose(one, other, rtol=1e-10)
+
+
+def test_what_drawn_entities_say_of_an_encoder_is_unbiased(fitted):
+    """One by one, the entities that have cells add up to the loss and the gradient of all."""
+    step, states, _ = fitted
+    here = Place(step, dict(states[-1]))
+    here.calibrate()
+    axis = 0
+    numbers = np.asarray(here.state[f"encoder_{axis}"], dtype=float)
+    seen = np.flatnonzero(here.cells.seen[axis])
+    everything = here._axis_visit(axis, part_of(here.cells, here.held_out, axis, seen))
+    value, gradient = everything.loss(numbers)
+    single = [
+        here._axis_visit(axis, part_of(here.cells, here.held_out, axis, np.array([d]))).loss(
+            numbers
+        )
+        for d in seen
+    ]
+    assert sum(v for v, _ in single) == pytest.approx(value, rel=1e-9)
+    np.testing.assert_allclose(sum(g for _, g in single), gradient, rtol=1e-7, atol=1e-7)
+
+
+def test_some_combinations_have_the_cells_of_these_alone(fitted):
+    step, states, _ = fitted
+    here = Place(step, dict(states[-1]))
+    here.calibrate()
+    for number, each in enumerate(step.combinations):
+        hit = np.unique(each.held_place_V[each.held_place_V < each.n_places - 1])
+        visit = here._interaction_visit(number, here.held_rate_V, hit[:5])
+        assert len(visit.counts_N) == np.isin(each.place_N, hit[:5]).sum()
+        known = visit.held_place_V < 5
+        assert known.sum() == np.isin(each.held_place_V, hit[:5]).sum()
+        assert np.all(np.isfinite(visit.loss(here.state[f"effect_encoder_{number}"])[1]))
+
+
+def test_a_fit_on_drawn_entities_improves_too(truth):
+    step = step_for(truth.tensor, batch_entities=12)
+    states, _ = after(step, SWEEPS + 4)
+    scores = [step.validation_score(state) for state in states]
+    assert scores[:SWEEPS] == [None] * SWEEPS
+    assert np.all(np.diff(scores[SWEEPS:]) >= 0)
+    assert scores[-1] > scores[SWEEPS] + 0.02

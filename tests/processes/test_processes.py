@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.processes import fits
 
 import tallyfold as tf
-from tests.processes import fits
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "TALLYFOLD_THREADS": "1"}
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]

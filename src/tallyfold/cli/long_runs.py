@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
+from tallyfold.cli.targets import refuse_unwritable
 from tallyfold.cli.terminal import NOTHING
 from tallyfold.errors import InterruptedWarning, ParameterError
 
@@ -22,6 +23,8 @@ def check_targets(files: Mapping[str, Path | None]) -> None:
     for option, file in files.items():
         if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
             raise ParameterError(f"{option} must be a file in a folder that is there; got {file}.")
+        if file is not None:
+            refuse_unwritable(file)
 
 
 def error_console() -> Console:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tallyfold.cli.targets import refuse_unwritable
 from tallyfold.errors import StorageError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def check_model_folder(out: str, overwrite: bool, resume: bool | None = None) ->
     place = Path(out)
     if place.exists() and not place.is_dir():
         raise StorageError(f"{out!r} is a file; --out must name a folder.")
+    refuse_unwritable(place)
     refuse_foreign(place, KIND)
     if place.is_dir() and not (place / "model.json").exists():
         other = [each.name for each in place.iterdir() if not _is_ours(each)]

@@ -72,6 +72,7 @@ def rank(
       tallyfold rank counts.npz --model bptf --out ranks.csv --plot ranks.png
       tallyfold rank counts.npz --keep ranks.json
     """  # noqa: D301
+    from tallyfold.data.formats.writing import written_whole
     from tallyfold.evaluation.search.rank import select_rank
 
     given = options.reading(axes, value, count_rows, bins, min_nonzeros, top, delimiter)
@@ -95,7 +96,8 @@ def rank(
         )
     has_choice = _has_choice(found)
     if out is not None:
-        found.table.to_csv(out, index=False)
+        with written_whole(out, has_axes_file=False) as targets:
+            found.table.to_csv(targets.file, index=False)
     if plot is not None and has_choice:
         _draw(found, plot)
     if as_json:
@@ -127,11 +129,13 @@ def _has_choice(found: "RankChoice") -> bool:
 
 
 def _draw(found: "RankChoice", file: Path) -> None:
+    from tallyfold.data.formats.writing import written_whole
     from tallyfold.report import plots
 
     figure = plots.rank_curve(found).get_figure(root=True)
     assert figure is not None
-    figure.savefig(file, dpi=150, bbox_inches="tight")
+    with written_whole(file, has_axes_file=False) as targets:
+        figure.savefig(targets.file, dpi=150, bbox_inches="tight")
 
 
 def _document(found: "RankChoice", has_choice: bool) -> dict[str, object]:

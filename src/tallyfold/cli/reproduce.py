@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallyfold.cli.options import names as split_names
+from tallyfold.cli.targets import refuse_unwritable
 from tallyfold.cli.terminal import console, show_table
 from tallyfold.errors import ParameterError
 
@@ -79,6 +80,7 @@ def reproduce(
         )
     from tallyfold.evaluation.paper.setting import Setting
 
+    refuse_unwritable(out)
     setting = Setting(
         _chosen(data, tensors),
         out / ("quick-fits" if quick else "fits"),

@@ -1,10 +1,12 @@
-"""Files to write: none of them may be one that is read."""
+"""Places to write to: none may be a file that is read, and all must allow it."""
 
 import os
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from tallyfold.cli.streams import STREAM
-from tallyfold.errors import ParameterError
+from tallyfold.errors import ParameterError, StorageError
 
 
 def refuse_inputs(target: str, sources: Sequence[str]) -> None:
@@ -19,3 +21,16 @@ def refuse_inputs(target: str, sources: Sequence[str]) -> None:
             raise ParameterError(
                 f"{target!r} is a file to read, which would be lost. Write to another one."
             )
+
+
+def refuse_unwritable(target: str | os.PathLike[str]) -> None:
+    """Refuse, before any work is done, a place that cannot be written to in the end."""
+    place = Path(target).absolute()
+    nearest = place if place.is_dir() else next(up for up in place.parents if up.exists())
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        raise StorageError(
+            f"{str(target)!r} could not be written: {error.strerror}. Choose another place."
+        ) from error

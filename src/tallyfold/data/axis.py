@@ -128,8 +128,8 @@ class Axis:
         table = pc.value_counts(self._labels)
         repeated = table.filter(pc.greater(table.field("counts"), 1)).field("values")
         raise LabelError(
-            f"axis {self._name!r} must have distinct labels; got {listing(repeated.to_pylist())} "
-            "more than once. Give each entity one label."
+            f"axis {self._name!r} must have distinct labels; got "
+            f"{listing(python_values(repeated))} more than once. Give each entity one label."
         )
 
     def _in_own_type(self, labels: Iterable[Any]) -> pa.Array:

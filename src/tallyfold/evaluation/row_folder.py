@@ -82,7 +82,7 @@ class RowFolder:
         except OSError as error:
             raise StorageError(
                 f"{str(self._place)!r} could not be written: {error.strerror or error}. The rows "
-                "of finished fits are still there."
+                "of finished fits are still there. Make room, and run the same again to go on."
             ) from error
 
 

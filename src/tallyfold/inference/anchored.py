@@ -15,46 +15,28 @@ left out of its own sum alone still reaches itself through the other factors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.inference.calibration import calibrate
 from tallyfold.inference.combinations import Combinations
-from tallyfold.inference.encoder_visits import (
-    LEAST_RATE,
-    N_PRIOR,
-    AxisVisit,
-    InteractionVisit,
-    train,
-)
-from tallyfold.inference.held_out import MOST_DISPERSION, HeldOutCells, Target
-from tallyfold.inference.leave_one_out import LeaveOneOutAxisVisit, LeaveOneOutInteractionVisit
+from tallyfold.inference.encoder_visits import N_PRIOR
+from tallyfold.inference.held_out import HeldOutCells
 from tallyfold.inference.loop import State
+from tallyfold.inference.place import Place
+from tallyfold.inference.stochastic_sweeps import StochasticSweeps
 from tallyfold.inference.training import TrainingCells
-from tallyfold.inference.variational import VariationalStep, factors_of
-from tallyfold.kernels import select as kernels
-from tallyfold.kernels.evidence import conjugate_network, network_inputs
-from tallyfold.kernels.likelihoods import expected_exposure
-from tallyfold.posterior.gamma_factors import completed_gammas, gamma_rate_moments
-from tallyfold.posterior.interactions import Interaction, with_interactions
-from tallyfold.posterior.point_factors import mean_over_seen
-from tallyfold.posterior.predictive import Calibration
-from tallyfold.probability import gamma
+from tallyfold.inference.variational import VariationalStep
+from tallyfold.kernels.evidence import conjugate_network
 
 Floats = npt.NDArray[np.float64]
 
-FIRST_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Prior shapes tried when multipliers are visited for the first time."""
-LEAST_GAIN = 5.0
-"""In nats over all held-out cells: what a visit's few free numbers may gain by chance."""
-CALIBRATION_CELLS = 5_000
 STALE_SWEEPS = 8
 KEPT = "kept_"
 """Marks the arrays of the best sweep so far."""
+MOST_CELLS = 20_000_000
+"""Encoders are trained on the cells of all entities if these are no more than so many."""
 
 
 @dataclass
@@ -80,6 +62,9 @@ class AnchoredStep:
     leave_one_out
         Train the encoders on the training cells, each left out of its own sum; what they learnt is
         still kept only if it predicts the held-out cells better.
+    batch_entities, most_cells
+        Train encoders, and sweep before that, on the cells of at most so many entities at a time,
+        drawn at random (None: of all), which may have at most so many cells.
     """
 
     sweeps: VariationalStep
@@ -91,6 +76,8 @@ class AnchoredStep:
     start_sweeps: int = 60
     caution: float = 0.5
     leave_one_out: bool = False
+    batch_entities: int | None = None
+    most_cells: int = MOST_CELLS
     seed: int = 0
 
     maximise = True
@@ -99,6 +86,13 @@ class AnchoredStep:
     def cells(self) -> TrainingCells:
         """What is fitted to."""
         return self.sweeps.cells
+
+    @property
+    def most_at_once(self) -> tuple[int, int]:
+        """How many entities an encoder is trained on, and how many cells they may have."""
+        no_limit = np.iinfo(np.int64).max
+        entities = no_limit if self.batch_entities is None else self.batch_entities
+        return entities, no_limit if self.leave_one_out else self.most_cells
 
     def start(self) -> State:
         """Start the sweeps, with encoders that are conjugate updates."""
@@ -138,12 +132,16 @@ class AnchoredStep:
         """Return the mean log predictive of the held-out cells; without encoders, the sweeps'."""
         if self.held_out is None:
             return self.sweeps.validation_score(state)
+        if self.batch_entities is not None and int(state["visits"]) == 0:
+            return None  # most entities were not looked at yet
         return float(state["score"])
 
     # -- sweeps -----------------------------------------------------------------------------------
 
     def _sweep(self, state: State, iteration: int) -> tuple[State, float]:
         """Sweep; after the last one, go on from the best."""
+        if self.batch_entities is not None:
+            return self._sweep_over_some(state, iteration)
         new, bound = self.sweeps.advance(state, iteration)
         score = self.sweeps.validation_score(new)
         assert score is not None
@@ -156,6 +154,18 @@ class AnchoredStep:
             return rest | best | {"visits": np.array(1)}, bound
         marks = {"stale": np.array(stale), "score": np.array(max(score, float(state["score"])))}
         return state | new | {KEPT + name: best[name] for name in new} | marks, bound
+
+    def _sweep_over_some(self, state: State, iteration: int) -> tuple[State, float]:
+        """Sweep over some entities; after the last time, update all."""
+        assert self.batch_entities is not None
+        sweeps = StochasticSweeps(self.sweeps, self.batch_entities, self.most_cells, self.seed)
+        new, bound = sweeps.advance(state, iteration)
+        if iteration < self.start_sweeps:
+            return state | new, bound
+        new = sweeps.finished(state | new)
+        score = self.sweeps.validation_score(new)
+        assert score is not None
+        return new | {"visits": np.array(1), "score": np.array(score)}, bound
 
     # -- visits -----------------------------------------------------------------------------------
 
@@ -171,229 +181,11 @@ class AnchoredStep:
         return place.state, place.score
 
 
-class Place:
-    """Where a fit stands during one iteration: a state, and what follows from it."""
-
-    def __init__(self, step: AnchoredStep, state: State) -> None:
-        assert step.held_out is not None
-        self.step, self.state, self.held_out = step, state, step.held_out
-        self.cells, self.likelihood = step.cells, step.sweeps.likelihood
-        self.backend = step.sweeps.backend
-        shapes, rates = factors_of(state)
-        self.geo = [gamma.geometric_mean(s, r) for s, r in zip(shapes, rates, strict=True)]
-        self.mean = [
-            mean_over_seen(shape / rate, seen)
-            for shape, rate, seen in zip(shapes, rates, self.cells.seen, strict=True)
-        ]
-        self._set_rates()
-        self.multiplier_N, self.held_multiplier_V = (
-            np.ones(len(self.cells.counts_N)),
-            np.ones(len(self.held_out)),
-        )
-        for number, each in enumerate(step.combinations):
-            effect_P1 = self._effects(number)
-            self.multiplier_N *= effect_P1[each.place_N]
-            self.held_multiplier_V *= effect_P1[each.held_place_V]
-
-    def _set_rates(self) -> None:
-        self.rate_N = kernels.cell_rates(self.mean, self.cells.indices_NM, backend=self.backend)
-        self.held_rate_V = kernels.cell_rates(
-            self.mean, self.held_out.indices_NM, backend=self.backend
-        )
-
-    def _effects(self, number: int) -> Floats:
-        shape = np.asarray(self.state[f"effect_shape_{number}"], dtype=float)
-        return np.asarray(shape / np.asarray(self.state[f"effect_rate_{number}"], dtype=float))
-
-    @cached_property
-    def _dispersion(self) -> float:
-        return float(self.state["dispersion"])
-
-    @property
-    def score(self) -> float:
-        """The mean log predictive of the held-out cells as things stand."""
-        total = self.cells.world.number(float(self.log_pmf_V.sum()))
-        return total / self.held_out.n_cells
-
-    def calibrate(self) -> None:
-        """Fix the predictive distribution of the held-out cells for this iteration."""
-        dispersion = self._dispersion if self.likelihood.dispersed else None
-        moments = self._moments()
-        some = self.held_out.every(-(-self.held_out.n_cells // CALIBRATION_CELLS))
-        counts, mean, variance = (
-            self.cells.world.joined(array[some]) for array in (self.held_out.counts_N, *moments)
-        )
-        calibration = calibrate(
-            counts, mean, variance, self.likelihood, dispersion, start=self._calibration()
-        )
-        self.state["calibration"] = np.array(
-            [
-                calibration.scale,
-                calibration.exponent,
-                calibration.dispersion or 0.0,
-                calibration.spread,
-            ]
-        )
-        self.target = Target.at(self.held_out, moments, self.likelihood, dispersion, calibration)
-        self.log_pmf_V = self.target.log_pmf(self.held_rate_V * self.held_multiplier_V)
-
-    def _calibration(self) -> Calibration:
-        scale, exponent, dispersion, spread = np.asarray(self.state["calibration"]).tolist()
-        return Calibration(scale, exponent, dispersion or None, spread)
-
-    def _moments(self) -> tuple[Floats, Floats]:
-        shapes, rates = factors_of(self.state)
-        known = [
-            completed_gammas(*parts) for parts in zip(shapes, rates, self.cells.seen, strict=True)
-        ]
-        moments = gamma_rate_moments(
-            [shape for shape, _ in known], [rate for _, rate in known], self.held_out.indices_NM
-        )
-        return with_interactions(
-            interactions_of(self.state, self.cells.shape), self.held_out.indices_NM, *moments
-        )
-
-    def visit_axis(self, axis: int) -> None:
-        """Visit an axis's encoder; keep what it gives if that predicts better."""
-        rate_N = self.rate_N * self.multiplier_N
-        visit = AxisVisit(
-            axis=axis,
-            cells=self.cells,
-            held_out=self.held_out,
-            target=self.target,
-            geo=self.geo,
-            mean=self.mean,
-            prior_rate=float(np.asarray(self.state["prior_rate"])[axis]),
-            inputs_2N=network_inputs(self.cells.counts_N, rate_N),
-            exposure_N=self._exposure(rate_N) * self.multiplier_N,
-            held_multiplier_V=self.held_multiplier_V,
-            backend=self.backend,
-        )
-        if self.step.leave_one_out:
-            visit = LeaveOneOutAxisVisit(
-                **_fields(visit), own_target=self._own_target(), multiplier_N=self.multiplier_N
-            )
-        found = self._better(visit, f"encoder_{axis}", axis, [])
-        if found is None:
-            return
-        shape_DK, rate_DK = found
-        self.state |= {f"shape_{axis}": shape_DK, f"rate_{axis}": rate_DK}
-        self.geo[axis] = gamma.geometric_mean(shape_DK, rate_DK)
-        self.mean[axis] = mean_over_seen(shape_DK / rate_DK, self.cells.seen[axis])
-        self._set_rates()
-        if self.step.sweeps.prior_rate is None:
-            prior_rate_M = np.array(self.state["prior_rate"], dtype=float)
-            prior_rate_M[axis] = 1 / (shape_DK / rate_DK).mean()
-            self.state["prior_rate"] = prior_rate_M
-
-    def visit_interaction(self, number: int) -> None:
-        """Visit the encoder of some axes' multipliers; keep what it gives if that is better."""
-        each, before_P1 = self.step.combinations[number], self._effects(number)
-        own_N, own_V = before_P1[each.place_N], before_P1[each.held_place_V]
-        rate_N = self.rate_N * self.multiplier_N
-        visit = InteractionVisit(
-            counts_N=self.cells.counts_N,
-            place_N=each.place_N,
-            n_places=each.n_places,
-            held_place_V=each.held_place_V,
-            matter_N=each.matter_N,
-            target=self.target,
-            inputs_2N=network_inputs(self.cells.counts_N, rate_N / own_N),
-            exposure_N=self._exposure(rate_N) * rate_N / own_N,
-            held_others_V=self.held_rate_V * self.held_multiplier_V / own_V,
-            backend=self.backend,
-            world=self.cells.world,
-        )
-        if self.step.leave_one_out:
-            visit = LeaveOneOutInteractionVisit(
-                **_fields(visit), own_target=self._own_target(), others_N=rate_N / own_N
-            )
-        first = FIRST_STRENGTHS if int(self.state[f"effect_visits_{number}"]) == 0 else ()
-        name = f"effect_encoder_{number}"
-        found = self._better(visit, name, self.cells.n_axes + number, first)
-        if found is None:
-            return
-        shape_P1, rate_P1 = found
-        self.state[f"effect_visits_{number}"] = np.array(1)
-        self.state |= {f"effect_shape_{number}": shape_P1, f"effect_rate_{number}": rate_P1}
-        after_P1 = shape_P1 / rate_P1
-        self.multiplier_N = self.multiplier_N / own_N * after_P1[each.place_N]
-        self.held_multiplier_V = self.held_multiplier_V / own_V * after_P1[each.held_place_V]
-
-    def _own_target(self) -> Target:
-        """Return the predictive distribution at the training cells, as calibrated."""
-        calibration = self._calibration()
-        r = calibration.dispersion or (self._dispersion if self.likelihood.dispersed else np.inf)
-        r_N = np.full(len(self.cells.counts_N), min(r, MOST_DISPERSION))
-        return Target(self.cells.counts_N, calibration, self.likelihood.truncated, r_N)
-
-    def _exposure(self, rate_N: Floats) -> Floats:
-        r_N = np.full(len(rate_N), self._dispersion)
-        rate_N = np.maximum(rate_N, LEAST_RATE)
-        return expected_exposure(self.likelihood.name, rate_N, self.cells.counts_N, r_N)
-
-    def _better(
-        self,
-        visit: AxisVisit | InteractionVisit,
-        name: str,
-        number: int,
-        first_strengths: Sequence[float],
-    ) -> tuple[Floats, Floats] | None:
-        """Train an encoder; return its posteriors if they predict surely better, and keep it."""
-        step, numbers = self.step, np.asarray(self.state[name], dtype=float)
-        if len(first_strengths):
-            tried = [_with_strength(numbers, strength) for strength in first_strengths]
-            numbers = min(tried, key=lambda each: visit.loss(each)[0])
-        start = step.first_encoder(number)
-        trained = train(visit, numbers, start, step.weight_variance, step.steps)
-        posterior = visit.posterior(trained)
-        log_pmf_V = self.target.log_pmf(visit.held_rates(*posterior))
-        gain, spread = self._gain(log_pmf_V - self.log_pmf_V)
-        if not gain >= max(LEAST_GAIN, step.caution * spread):  # also if it is not a number
-            return None
-        self.state[name], self.log_pmf_V = trained, log_pmf_V
-        return posterior
-
-    def _gain(self, gain_V: Floats) -> tuple[float, float]:
-        """Return the sum over all held-out cells, and its standard error."""
-        world, n_cells = self.cells.world, self.held_out.n_cells
-        gain = world.number(float(gain_V.sum()))
-        squares = world.number(float(np.sum((gain_V - gain / n_cells) ** 2)))
-        return gain, squares**0.5
-
-
 def warming_up(state: State) -> bool:
     """Tell whether the encoders were not visited yet, and will be."""
     return int(state["learning"]) == 1 and int(state["visits"]) < 2
 
 
-def interactions_of(state: State, shape: Sequence[int]) -> list[Interaction]:
-    """Return the multipliers of a state, those that stayed at one among them."""
-    found = []
-    for number in range(sum(name.startswith("effect_axes_") for name in state)):
-        axes = tuple(np.asarray(state[f"effect_axes_{number}"]).tolist())
-        found.append(
-            Interaction(
-                axes,
-                tuple(shape[axis] for axis in axes),
-                np.asarray(state[f"effect_keys_{number}"], dtype=np.int64),
-                np.asarray(state[f"effect_shape_{number}"], dtype=float),
-                np.asarray(state[f"effect_rate_{number}"], dtype=float),
-            )
-        )
-    return [each for each in found if not each.idle]
-
-
 def _without(state: State, prefix: str) -> State:
     """Return the arrays whose names have a prefix, without it."""
     return {n.removeprefix(prefix): value for n, value in state.items() if n.startswith(prefix)}
-
-
-def _fields(visit: AxisVisit | InteractionVisit) -> dict[str, Any]:
-    return {field.name: getattr(visit, field.name) for field in fields(visit)}
-
-
-def _with_strength(numbers: Floats, strength: float) -> Floats:
-    changed = numbers.copy()
-    changed[:N_PRIOR] = np.log(strength)
-    return changed

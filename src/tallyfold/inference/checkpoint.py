@@ -70,9 +70,19 @@ class Checkpoint:
             arrays |= {f"best/{name}": array for name, array in run.best.items()}
         write_folder(self.folder, document, arrays)
 
-    def load(self) -> Run:
-        """Read the run back; refuse one of another model, other parameters or other data."""
-        return _with_cells(self.cells.world.told(self._read), self._own_part)
+    def load(self, start: State) -> Run:
+        """Read the run back; refuse one of another model, other parameters or other data.
+
+        `start` is the state that such a run starts with: arrays must have these names and shapes.
+        """
+        run = _with_cells(self.cells.world.told(self._read), self._own_part)
+        for state in (run.state, run.best or run.state):
+            bad = [name for name, array in start.items() if not _alike(state.get(name), array)]
+            if bad:
+                raise StorageError(
+                    f"{str(self.folder)!r} is damaged: {', '.join(bad)} cannot be of this fit."
+                )
+        return run
 
     def _own_part(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return array[self.cells.first : self.cells.first + len(self.cells)]
@@ -101,13 +111,43 @@ def _run(document: dict[str, Any], arrays: dict[str, Any]) -> Run:
         part, _, key = name.partition("/")
         parts[part][key] = array
     score = document["best_score"]
-    return Run(
+    history = [Iteration(*record) for record in document["history"]]
+    run = Run(
         parts["state"],
-        [Iteration(*record) for record in document["history"]],
+        history,
         parts["best"] or None,
         -np.inf if score is None else score,
         document["best_iteration"],
     )
+    _refuse_unsound(run)
+    return run
+
+
+def _refuse_unsound(run: Run) -> None:
+    """Refuse, with a ValueError, a run that cannot be one, whatever its checksum says."""
+    bad = [name for name, a in run.state.items() if a.dtype.kind not in "biuf"]
+    bad += [name for name, a in run.state.items() if not (name in bad or np.all(np.isfinite(a)))]
+    for name, array in (run.best or {}).items():
+        fits = array.dtype == run.state.get(name, array).dtype and array.dtype.kind in "biuf"
+        if not fits or not np.all(np.isfinite(array)):
+            bad.append(name)
+    if bad:
+        raise ValueError(f"the values of {', '.join(bad)}")
+    for number, each in enumerate(run.history, start=1):
+        numbers = [each.objective, each.seconds, each.validation or 0.0]
+        if each.number != number or not all(type(n) in (int, float) for n in numbers):
+            raise ValueError(f"what is said of iteration {number}")
+    chosen = type(run.best_iteration) is int and 0 <= run.best_iteration <= len(run.history)
+    if not chosen or not isinstance(run.best_score, int | float) or not run.state:
+        raise ValueError("its best iteration")
+
+
+def _alike(array: npt.NDArray[Any] | None, first: npt.NDArray[Any]) -> bool:
+    """Tell whether an array may have become of one that a run started with; empty ones grow."""
+    if array is None or array.dtype != first.dtype or array.ndim != first.ndim:
+        return False
+    grows = first.ndim > 0 and len(first) == 0
+    return array.shape[grows:] == first.shape[grows:]
 
 
 def _with_cells(run: Run, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Run:

@@ -18,6 +18,9 @@ Cells = npt.NDArray[np.integer[Any]]
 
 LEAST_KNOWN = 0.01
 """Combinations of which less than this share of held-out cells was seen cannot help."""
+CELLS_AT_ONCE = 1 << 22
+MOST_COMBINATIONS = 20_000_000
+"""Sets of axes with more combinations are left out: nearly each would be seen once."""
 WORTH_SELECTING = 0.8
 """If more training cells than this share matter, all are taken."""
 
@@ -41,7 +44,7 @@ class Combinations:
     axes: tuple[int, ...]
     sizes: tuple[int, ...]
     keys_P: Ints
-    place_N: Ints
+    place_N: Cells
     held_place_V: Ints
     matter_N: Ints | slice
     known_share: float
@@ -54,14 +57,16 @@ class Combinations:
         cells_NM: Cells,
         held_VM: Cells,
         world: World = ALONE,
+        keys_P: Ints | None = None,
     ) -> Combinations:
         """Find the combinations of the training cells, and where held-out cells share them."""
         sizes = tuple(shape[axis] for axis in axes)
-        key_N = combination_keys(cells_NM, axes, sizes)
-        keys_P, place_N = np.unique(key_N, return_inverse=True)
-        if world.size > 1:  # each knows its own cells' keys; all number the keys of all
-            keys_P = np.unique(world.joined(keys_P))
-            place_N = places_of(key_N, keys_P)
+        if keys_P is None:
+            keys_P = seen_keys(axes, sizes, cells_NM, world)
+        place_N = np.empty(len(cells_NM), dtype=np.int32)
+        for start in range(0, len(cells_NM), CELLS_AT_ONCE):
+            part = slice(start, start + CELLS_AT_ONCE)
+            place_N[part] = places_of(combination_keys(cells_NM[part], axes, sizes), keys_P)
         held_V = places_of(combination_keys(held_VM, axes, sizes), keys_P)
         hit_P1 = world.total(np.bincount(held_V, minlength=len(keys_P) + 1) * 1.0) > 0
         known_share = 1 - world.number(float(np.sum(held_V == len(keys_P)))) / max(
@@ -70,13 +75,18 @@ class Combinations:
         hit_N = hit_P1[place_N]
         few = len(hit_N) > 0 and hit_N.mean() < WORTH_SELECTING
         matter_N = np.flatnonzero(hit_N) if few else slice(None)
-        place_N = place_N.astype(np.int64)
         return cls(tuple(axes), sizes, keys_P, place_N, held_V, matter_N, known_share)
 
     @property
     def n_places(self) -> int:
         """The combinations seen, and one for all others."""
         return len(self.keys_P) + 1
+
+
+def seen_keys(axes: Sequence[int], sizes: Sequence[int], cells_NM: Cells, world: World) -> Ints:
+    """Return the keys of the combinations of all processes' cells, ascending."""
+    keys_P = np.unique(combination_keys(cells_NM, axes, sizes))
+    return keys_P if world.size == 1 else np.unique(world.joined(keys_P))
 
 
 def candidate_axes(n_axes: int, shape: Sequence[int]) -> list[tuple[int, ...]]:
@@ -94,6 +104,17 @@ def useful_combinations(
     least_known: float = LEAST_KNOWN,
     world: World = ALONE,
 ) -> list[Combinations]:
-    """Find the combinations of each set of axes; leave out sets that no held-out cell shares."""
-    found = [Combinations.of(subset, shape, cells_NM, held_VM, world) for subset in subsets]
-    return [each for each in found if each.known_share >= least_known]
+    """Find the combinations of each set of axes; leave out sets that no held-out cell shares.
+
+    With a `least_known` above zero, sets with very many combinations are left out, too.
+    """
+    found = []
+    for subset in subsets:
+        sizes = [shape[axis] for axis in subset]
+        keys_P = seen_keys(subset, sizes, cells_NM, world)
+        if len(keys_P) > MOST_COMBINATIONS and least_known > 0:
+            continue
+        each = Combinations.of(subset, shape, cells_NM, held_VM, world, keys_P)
+        if each.known_share >= least_known:
+            found.append(each)
+    return found

@@ -34,6 +34,9 @@ from tallyfold.kernels.layout import AxisLayout
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+_Cells = tuple[npt.NDArray[np.integer], Ints, Floats, Floats]
+"""Combinations, counts, network inputs and exposures of cells."""
+
 N_PRIOR = 2
 """An encoder's first numbers: ln a and ln c; its network follows."""
 LEAST_RATE = 1e-290
@@ -76,7 +79,7 @@ def axis_prior(numbers: Floats, prior_rate: float) -> tuple[float, float]:
 def multiplier_posterior(
     numbers: Floats,
     inputs_2N: Floats,
-    place_N: Ints,
+    place_N: npt.NDArray[np.integer],
     n_places: int,
     counts_N: Ints,
     exposure_N: Floats,
@@ -84,11 +87,28 @@ def multiplier_posterior(
     world: World = ALONE,
 ) -> tuple[Floats, Floats]:
     """Return the shapes and rates an encoder gives the multipliers of combinations."""
-    weight_2N = evidence_weights(numbers[N_PRIOR:], inputs_2N, backend=backend)
     a, c = np.exp(numbers[:N_PRIOR])
-    counted_P1 = np.bincount(place_N, weight_2N[0] * counts_N, minlength=n_places)
-    exposed_P1 = np.bincount(place_N, weight_2N[1] * exposure_N, minlength=n_places)
+    counted_P1, exposed_P1 = multiplier_sums(
+        numbers, inputs_2N, place_N, n_places, counts_N, exposure_N, backend
+    )
     return a + world.total(counted_P1), c + world.total(exposed_P1)
+
+
+def multiplier_sums(
+    numbers: Floats,
+    inputs_2N: Floats,
+    place_N: npt.NDArray[np.integer],
+    n_places: int,
+    counts_N: Ints,
+    exposure_N: Floats,
+    backend: str,
+) -> tuple[Floats, Floats]:
+    """Return, per combination, the weighted counts and exposures of some cells."""
+    weight_2N = evidence_weights(numbers[N_PRIOR:], inputs_2N, backend=backend)
+    return (
+        np.bincount(place_N, weight_2N[0] * counts_N, minlength=n_places).astype(float),
+        np.bincount(place_N, weight_2N[1] * exposure_N, minlength=n_places).astype(float),
+    )
 
 
 @dataclass
@@ -172,7 +192,7 @@ class InteractionVisit:
     """All that one visit to the multipliers of some axes needs."""
 
     counts_N: Ints
-    place_N: Ints
+    place_N: npt.NDArray[np.integer]
     n_places: int
     held_place_V: Ints
     matter_N: Ints | slice
@@ -218,18 +238,18 @@ class InteractionVisit:
             numbers, inputs, place, self.n_places, counts, exposure, self.backend, self.world
         )
 
-    def _cells(self, which: Ints | slice) -> tuple[Ints, Ints, Floats, Floats]:
+    def _cells(self, which: Ints | slice) -> _Cells:
         if isinstance(which, slice):
             return self.place_N, self.counts_N, self.inputs_2N, self.exposure_N
         return self._selected
 
     @cached_property
-    def _selected(self) -> tuple[Ints, Ints, Floats, Floats]:
+    def _selected(self) -> _Cells:
         which = self.matter_N
         inputs = np.ascontiguousarray(self.inputs_2N[:, which])
         return self.place_N[which], self.counts_N[which], inputs, self.exposure_N[which]
 
-    def _sums(self, place: Ints, weight: Floats) -> Floats:
+    def _sums(self, place: npt.NDArray[np.integer], weight: Floats) -> Floats:
         sums_P1 = np.bincount(place, weight, minlength=self.n_places)
         return self.world.total(sums_P1.astype(float, copy=False))
 
@@ -240,17 +260,23 @@ def train(
     start: Floats,
     weight_variance: float,
     steps: int,
+    n_total: int | None = None,
 ) -> Floats:
-    """Improve an encoder's numbers by a few steps of L-BFGS."""
+    """Improve an encoder's numbers by a few steps of L-BFGS.
+
+    A visit to some entities alone stands for `n_total` cells: of so many the loss is the mean that
+    the pull to the start is weighed against.
+    """
     variance = np.full(len(start), weight_variance)
     variance[:N_PRIOR] = PRIOR_SD**2
-    n_cells = visit.n_cells
+    n_cells = max(visit.n_cells, 1)
+    n_all = n_cells if n_total is None else n_total
 
     def penalised(x: Floats) -> tuple[float, Floats]:
         value, gradient = visit.loss(x)
         away = x - start
-        value += float((away**2 / variance).sum()) / 2
-        return value / n_cells, (gradient + away / variance) / n_cells
+        pull = float((away**2 / variance).sum()) / 2
+        return value / n_cells + pull / n_all, gradient / n_cells + away / variance / n_all
 
     room = np.where(np.arange(len(start)) < N_PRIOR, LOG_RANGE, np.inf)
     found = minimize(

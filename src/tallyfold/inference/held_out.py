@@ -6,6 +6,7 @@ What the encoders of the anchored form are trained on: cells that no sum of thei
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +62,11 @@ class Target:
         if mixture.r is not None:
             r_N = np.minimum(np.ravel(np.asarray(mixture.r)), MOST_DISPERSION)
         return cls(cells.counts_N, calibration, likelihood.truncated, r_N)
+
+    def of_some(self, which: slice | npt.NDArray[Any]) -> Target:
+        """Return the distribution at some of the cells."""
+        counts_N, r_N = self.counts_N[which], self.dispersion_N[which]
+        return Target(counts_N, self.calibration, self.truncated, r_N)
 
     def log_pmf(self, mean_N: Floats) -> Floats:
         """Return the log pmf of each cell at these mean rates."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Self
+from typing import Any, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -98,22 +98,76 @@ class TrainingCells:
         return self.world.total(kernels.axis_sums(factors, layout, weight_N, backend=backend))
 
     @cached_property
-    def layouts(self) -> tuple[AxisLayout, ...]:
+    def layouts(self) -> Sequence[AxisLayout]:
         """The cells sorted along each axis."""
+        return _Layouts(self.shape, self.indices_NM, self.counts_N)
+
+    @cached_property
+    def cells_per_entity(self) -> tuple[npt.NDArray[np.int64], ...]:
+        """For each axis, how many cells the entities have in all processes."""
         return tuple(
-            axis_layout(self.indices_NM, self.counts_N, axis, size)
+            self.world.total(np.bincount(self.indices_NM[:, axis], minlength=size)).astype(np.int64)
             for axis, size in enumerate(self.shape)
         )
 
     @cached_property
     def seen(self) -> tuple[npt.NDArray[np.bool_], ...]:
         """For each axis, which entities have a cell."""
-        return tuple(
-            self.world.total(np.bincount(self.indices_NM[:, axis], minlength=size) * 1.0) > 0
-            for axis, size in enumerate(self.shape)
-        )
+        return tuple(cells_D > 0 for cells_D in self.cells_per_entity)
+
+    def of_entities(
+        self, axis: int, entities: slice | npt.NDArray[Any]
+    ) -> tuple[Self, npt.NDArray[np.integer]]:
+        """Return the cells of some entities of an axis, and where they stand among these cells.
+
+        The entities are numbered from 0 in the order they are given in.
+        """
+        layout = self.layouts[axis]
+        first_E, after_E = layout.indptr_D1[:-1][entities], layout.indptr_D1[1:][entities]
+        number_E = after_E - first_E
+        own_C = np.repeat(np.arange(len(number_E)), number_E)
+        begin_E = np.cumsum(number_E) - number_E
+        cell_C = np.arange(len(own_C)) + (first_E - begin_E)[own_C]
+        columns = [layout.others_NJ[:, j][cell_C] for j in range(len(self.shape) - 1)]
+        columns.insert(axis, own_C.astype(np.int32))
+        indices_CM = np.empty((len(own_C), len(columns)), dtype=np.int32, order="F")
+        for m, column_C in enumerate(columns):
+            indices_CM[:, m] = column_C
+        shape = tuple(len(number_E) if m == axis else n for m, n in enumerate(self.shape))
+        counts_C = layout.counts_N[cell_C].astype(np.int64)
+        return type(self).of(shape, indices_CM, counts_C, self.world), layout.order_N[cell_C]
 
     @property
     def n_axes(self) -> int:
         """The number of axes."""
         return len(self.shape)
+
+
+class _Layouts(Sequence[AxisLayout]):
+    """The layouts of some cells, each made when it is first asked for."""
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        indices_NM: npt.NDArray[np.int32],
+        counts_N: npt.NDArray[np.int64],
+    ) -> None:
+        self.shape, self.indices_NM, self.counts_N = shape, indices_NM, counts_N
+        self.made: dict[int, AxisLayout] = {}
+
+    def __len__(self) -> int:
+        return len(self.shape)
+
+    @overload
+    def __getitem__(self, axis: int) -> AxisLayout: ...
+    @overload
+    def __getitem__(self, axis: slice) -> Sequence[AxisLayout]: ...
+    def __getitem__(self, axis: int | slice) -> AxisLayout | Sequence[AxisLayout]:
+        if isinstance(axis, slice):
+            return [self[each] for each in range(*axis.indices(len(self)))]
+        if not 0 <= axis < len(self):
+            raise IndexError(axis)
+        if axis not in self.made:
+            size = self.shape[axis]
+            self.made[axis] = axis_layout(self.indices_NM, self.counts_N, axis, size)
+        return self.made[axis]

@@ -6,14 +6,14 @@ their own order. So results have the same bits on one thread and on many, and an
 14 entities is still shared out evenly.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from tallyfold.errors import CountError, ParameterError, ShapeError
-from tallyfold.kernels.arrays import Floats, Ints, Positions
+from tallyfold.kernels.arrays import Ints, Positions
 
 CHUNK_CELLS = 8192
 
@@ -34,7 +34,7 @@ class AxisLayout(NamedTuple):
     order_N
         Where each cell stands in the original order.
     counts_N
-        The counts; float64 holds them exactly up to 2**53.
+        The counts; integers, as short as holds them all.
     piece_cell_S1
         Piece s holds the cells ``piece_cell_S1[s]:piece_cell_S1[s + 1]``.
     piece_entity_S
@@ -47,8 +47,8 @@ class AxisLayout(NamedTuple):
     reach_M: tuple[int, ...]
     indptr_D1: Ints
     others_NJ: Positions
-    order_N: Ints
-    counts_N: Floats
+    order_N: NDArray[np.integer]
+    counts_N: NDArray[np.integer]
     piece_cell_S1: Ints
     piece_entity_S: Ints
     chunk_piece_C1: Ints
@@ -73,25 +73,49 @@ def axis_layout(
     >>> import numpy as np
     >>> layout = axis_layout(np.array([[2, 0], [0, 1], [2, 1]]), np.array([5, 6, 7]), 0, 3)
     >>> layout.indptr_D1.tolist(), layout.counts_N.tolist()
-    ([0, 1, 1, 3], [6.0, 5.0, 7.0])
+    ([0, 1, 1, 3], [6, 5, 7])
     """
     _check(indices_NM, counts_N, axis, size)
     indptr_D1, order_N = counting_sort(indices_NM[:, axis], size)
     piece_cell_S1, piece_entity_S, chunk_piece_C1 = _pieces(indptr_D1)
-    others = np.empty((len(counts_N), indices_NM.shape[1] - 1), dtype=np.int32, order="F")
-    for column, other in enumerate(m for m in range(indices_NM.shape[1]) if m != axis):
-        others[:, column] = indices_NM[:, other][order_N]
     return AxisLayout(
         axis,
         _reach(indices_NM, axis, size),
         indptr_D1,
-        others,
-        order_N,
-        counts_N[order_N].astype(np.float64),
+        _fixed(_others(indices_NM, axis, order_N)),
+        _fixed(order_N),
+        _fixed(counts_N.astype(_short(counts_N.max(initial=0)))[order_N]),
         piece_cell_S1,
         piece_entity_S,
         chunk_piece_C1,
     )
+
+
+def _others(indices_NM: NDArray[np.integer], axis: int, order_N: NDArray[np.integer]) -> Positions:
+    """Return the other axes' positions in the layout's order; a view if they stand so already."""
+    as_they_are = indices_NM.dtype == np.int32 and indices_NM.flags.f_contiguous
+    if axis == 0 and as_they_are and _ascending(indices_NM[:, 0]):
+        return indices_NM[:, 1:].astype(np.int32, copy=False)
+    others = np.empty((len(indices_NM), indices_NM.shape[1] - 1), dtype=np.int32, order="F")
+    for column, other in enumerate(m for m in range(indices_NM.shape[1]) if m != axis):
+        others[:, column] = indices_NM[:, other][order_N]
+    return others
+
+
+def _fixed(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a read-only view: a kernel is compiled for one kind of array only."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _short(largest: int) -> type[np.integer]:
+    """Return the integers that are as short as holds numbers up to the largest."""
+    return np.int32 if largest < 2**31 else np.int64
+
+
+def _ascending(entity_N: NDArray[np.integer]) -> bool:
+    return bool(np.all(entity_N[1:] >= entity_N[:-1]))
 
 
 def _check(
@@ -118,16 +142,16 @@ def _reach(indices_NM: NDArray[np.integer], axis: int, size: int) -> tuple[int, 
     return tuple(size if m == axis else int(top) + 1 for m, top in enumerate(top_M))
 
 
-def counting_sort(entity_N: NDArray[np.integer], size: int) -> tuple[Ints, Ints]:
+def counting_sort(entity_N: NDArray[np.integer], size: int) -> tuple[Ints, NDArray[np.integer]]:
     """Return the row starts and the stable order: scipy turns COO into CSR by counting."""
-    cell_N = np.arange(len(entity_N))
-    if np.all(entity_N[1:] >= entity_N[:-1]):
+    cell_N = np.arange(len(entity_N), dtype=_short(len(entity_N)))
+    if _ascending(entity_N):
         starts = np.searchsorted(entity_N, np.arange(size + 1))
         return starts.astype(np.int64), cell_N
     by_entity = sparse.coo_array(
         (np.ones(len(entity_N), dtype=np.int8), (entity_N, cell_N)), shape=(size, len(entity_N))
     ).tocsr()
-    return by_entity.indptr.astype(np.int64), by_entity.indices.astype(np.int64)
+    return by_entity.indptr.astype(np.int64), by_entity.indices
 
 
 def _pieces(indptr_D1: Ints) -> tuple[Ints, Ints, Ints]:

@@ -5,6 +5,7 @@ Poisson whose rate is multiplied by a Gamma(r, r) variable per cell. P0 is the c
 """
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from tallyfold.errors import ParameterError
@@ -39,7 +40,7 @@ def dispersion_array(likelihood: str, dispersion: float | Floats | None, size: i
 
 
 def expected_exposure(
-    likelihood: str, rate_N: Floats, count_N: Floats | Ints, r_N: Floats
+    likelihood: str, rate_N: Floats, count_N: Floats | NDArray[np.integer], r_N: Floats
 ) -> Floats:
     """Return the slope of the log normaliser: how much of a cell's rate counts as seen."""
     code = likelihood_code(likelihood)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallyfold.kernels.arrays import Floats, Ints, Positions
+from tallyfold.kernels.arrays import Ints, Positions
 from tallyfold.kernels.layout import AxisLayout, counting_sort
 
 LARGEST_KEY = 2**62
@@ -35,10 +35,10 @@ class Rows(NamedTuple):
     """
 
     others_RJ: Positions
-    counts_R: Floats
+    counts_R: NDArray[np.integer]
     row_N: Ints
     indptr_R1: Ints
-    source_N: Ints
+    source_N: NDArray[np.integer]
     entity_N: Ints
 
 
@@ -97,7 +97,7 @@ def _ranks(values_N: NDArray[np.integer]) -> tuple[Ints, int]:
     return ranks_N.astype(np.int64), len(distinct)
 
 
-def _listed(layout: AxisLayout, row_N: Ints, indptr_R1: Ints, cell_N: Ints) -> Rows:
+def _listed(layout: AxisLayout, row_N: Ints, indptr_R1: Ints, cell_N: NDArray[np.integer]) -> Rows:
     """Describe rows, given as ranges of cells sorted by row, by their first cell."""
     first_R = cell_N[indptr_R1[:-1]]
     return Rows(

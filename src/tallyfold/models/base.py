@@ -404,7 +404,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
             fingerprint(tensor, cells.world),
             cells,
         )
-        run = place.load() if resume and place.exists() else None
+        run = place.load(step.start()) if resume and place.exists() else None
         return run_loop(
             step, self._rules_for(step), run=run, callbacks=callbacks, keep=place.keep, every=every
         )

@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,28 +22,27 @@ Positions = npt.NDArray[np.int32]
 
 
 def fit_members(
-    fit_one: Callable[[int, dict[str, Any]], Fitted],
+    fit_one: Callable[[int, str | None], tuple[Fitted, bool]],
     n_members: int,
     checkpoint: str | os.PathLike[str] | None,
 ) -> Fitted:
     """Fit one member after the other; return the first, with the others in it.
 
-    `fit_one` is given a member's number and where to checkpoint. Ctrl-C keeps the members that are
-    whole, and the one it came upon only if there is no other.
+    `fit_one` is given a member's number and where to checkpoint; it returns the member and whether
+    its fit was interrupted. Ctrl-C keeps the members that are whole, and the one it came upon only
+    if there is no other.
     """
     members: list[Fitted] = []
     stopped = False
     for number in range(n_members):
         place = None if checkpoint is None else os.path.join(checkpoint, f"member-{number}")
         try:
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always")
-                members.append(fit_one(number, {} if place is None else {"checkpoint": place}))
+            member, stopped = fit_one(number, place)
+            members.append(member)
         except KeyboardInterrupt:
             if not members:
                 raise
             stopped = True
-        stopped = stopped or _say_again(said)
         if stopped:
             break
     if not stopped:
@@ -56,19 +54,6 @@ def fit_members(
         stacklevel=3,
     )
     return replace(whole[0], others=tuple(whole[1:]), reason="interrupted")
-
-
-def _say_again(said: list[warnings.WarningMessage]) -> bool:
-    """Pass warnings on, but for that of an interrupt: tell whether there was one."""
-    interrupted = False
-    for message in said:
-        if issubclass(message.category, InterruptedWarning):
-            interrupted = True
-        else:
-            warnings.warn_explicit(
-                message.message, message.category, message.filename, message.lineno
-            )
-    return interrupted
 
 
 def member_moments(member: Fitted, positions: Positions) -> tuple[Floats, Floats]:

@@ -40,7 +40,7 @@ def integer(least: int) -> Rule:
     """Allow whole numbers from `least` on."""
     words = {0: "a non-negative integer", 1: "a positive integer"}
     return Rule(
-        lambda value: _is_integer(value) and value >= least,
+        lambda value: _is_integer(value) and least <= value < 2**63,
         words.get(least, f"an integer of at least {least}"),
     )
 
@@ -79,4 +79,6 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return _is_integer(value) or isinstance(value, float | np.floating)
+    if _is_integer(value):
+        return bool(abs(int(value)) < 2**1023)  # beyond it, no float
+    return isinstance(value, float | np.floating)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import LabelError, ParameterError
-from tallyfold.inference.anchored import AnchoredStep, interactions_of, warming_up
+from tallyfold.inference.anchored import AnchoredStep, warming_up
 from tallyfold.inference.combinations import (
     LEAST_KNOWN,
     Combinations,
@@ -27,10 +27,12 @@ from tallyfold.inference.likelihood_choice import better_likelihood
 from tallyfold.inference.loop import Callback, Rules, State, Step
 from tallyfold.inference.paper_encoders import PaperStep
 from tallyfold.inference.paper_state import averaged_gammas
+from tallyfold.inference.place import interactions_of
 from tallyfold.inference.training import TrainingCells
 from tallyfold.inference.validation import ValidationCells
 from tallyfold.inference.variational import VariationalStep, factors_of
 from tallyfold.inference.world import current_world
+from tallyfold.kernels.device import use_device
 from tallyfold.kernels.encoder import Network
 from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
 from tallyfold.models.bptf import VARIATIONAL_RULES
@@ -58,7 +60,7 @@ Floats = npt.NDArray[np.float64]
 
 LEAST_HELD_OUT = 100
 """With fewer held-out cells than this the encoders stay conjugate: there is too little to learn."""
-START_SWEEPS = 60
+START_SWEEPS, BATCH_SWEEPS = 60, 200
 BPTF_MAX_ITER, BPTF_TOL = 200, 1e-5
 """When there is nothing to train on, this is BPTF and stops as BPTF does."""
 
@@ -130,6 +132,10 @@ class VAEBPTF(CountModel):
         to calibrate on.
     n_members
         Independent fits, each holding out other cells, whose predictive distributions are mixed.
+    batch_entities
+        The anchored form only, for very many cells: the first sweeps, and the training of
+        encoders, look at so many entities of an axis at a time, drawn at random. A first model is
+        there sooner. None: all (encoders: as many as have 20 million cells).
     random_state
         Seed of the start, of draws and of the validation part.
     backend, device
@@ -177,6 +183,7 @@ class VAEBPTF(CountModel):
         "max_iter": integer(1) | NONE,
         "tol": number(0, low_included=True) | NONE,
         "n_members": integer(1),
+        "batch_entities": integer(1) | NONE,
     }
 
     def __init__(
@@ -211,6 +218,7 @@ class VAEBPTF(CountModel):
         validation: float | None = 0.1,
         patience: int = 10,
         n_members: int = 1,
+        batch_entities: int | None = None,
         random_state: int = 0,
         backend: str = "auto",
         device: str = "cpu",
@@ -244,6 +252,7 @@ class VAEBPTF(CountModel):
         self.validation = validation
         self.patience = patience
         self.n_members = n_members
+        self.batch_entities = batch_entities
         self.random_state = random_state
         self.backend = backend
         self.device = device
@@ -291,17 +300,20 @@ class VAEBPTF(CountModel):
         Each member of a mixture is fitted in turn, and checkpointed in a folder of its own.
         """
         self._check(tensor, every, checkpoint, resume)
-        options: dict[str, Any] = {"every": every, "resume": resume, "callbacks": callbacks}
         if self.n_members == 1:
+            options: dict[str, Any] = {"every": every, "resume": resume, "callbacks": callbacks}
             return super().fit(tensor, checkpoint=checkpoint, **options)
         if checkpoint is not None:
             place = checkpoint
             current_world().told(lambda: refuse_foreign(place, "checkpoint of members"))
 
-        def fit_one(number_: int, place: dict[str, Any]) -> Fitted:
+        def fit_one(number_: int, place: str | None) -> tuple[Fitted, bool]:
             parameters = self.get_params() | {"n_members": 1}
             parameters["random_state"] = self.random_state + number_
-            return type(self)(**parameters).fit(tensor, **options, **place).fitted_
+            member = type(self)(**parameters)
+            with use_device(self._device):
+                interrupted = member._fit(tensor, place, every, resume, callbacks)
+            return member.fitted_, interrupted
 
         whole = fit_members(fit_one, self.n_members, checkpoint)
         self._fitted = replace(whole, parameters=self._plain_parameters())
@@ -341,7 +353,22 @@ class VAEBPTF(CountModel):
         values = self._values
         if self.encoder == "paper":
             return Rules(values["max_iter"], values["tol"], self.patience, window=10)
-        return Rules(values["max_iter"], values["tol"], self.patience, warm_up=warming_up)
+        return Rules(self._most_iterations, values["tol"], self.patience, warm_up=warming_up)
+
+    @property
+    def _start_sweeps(self) -> int:
+        """At most so many sweeps come before the first visit: more of those that are quick."""
+        if self.batch_entities is None:
+            return min(START_SWEEPS, max(1, self._most_iterations // 2))
+        return min(BATCH_SWEEPS, max(1, self._most_iterations * 2 // 3))
+
+    @property
+    def _most_iterations(self) -> int:
+        """The limit of iterations, which leaves room for visits if it is not given."""
+        given = int(self._values["max_iter"])
+        if self.max_iter is not None or self.batch_entities is None:
+            return given
+        return given + BATCH_SWEEPS
 
     def _rules_for(self, step: Step) -> Rules:
         rules = self._stopping()
@@ -385,8 +412,9 @@ class VAEBPTF(CountModel):
             hidden_units=values["hidden_units"],
             weight_variance=values["weight_variance"],
             steps=values["steps"],
-            start_sweeps=min(START_SWEEPS, max(1, values["max_iter"] // 2)),
+            start_sweeps=self._start_sweeps,
             leave_one_out=values["objective"] == "leave-one-out",
+            batch_entities=self.batch_entities,
             seed=self.random_state,
         )
 

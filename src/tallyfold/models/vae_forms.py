@@ -106,6 +106,11 @@ def refuse_ignored(given: Mapping[str, Any], values: Mapping[str, Any]) -> None:
             "Leave it at None, or use objective='predictive', zeros='missing' and a `validation` "
             "share."
         )
+    if given["batch_entities"] is not None and not (learns and values["objective"] == "predictive"):
+        raise ParameterError(
+            "`batch_entities` is for encoder='anchored' with objective='predictive', "
+            "zeros='missing' and a `validation` share."
+        )
     if given["dispersion_axis"] is not None and not held_out:
         raise ParameterError(
             "`dispersion_axis` needs held-out cells to learn from: a `validation` share, and "

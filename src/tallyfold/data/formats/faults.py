@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -109,13 +110,21 @@ def _described(
         f"SELECT place, shown FROM (SELECT {condition} AS bad, {shown} AS shown, row_number() OVER "
         f"() AS place FROM {source.sql}) WHERE bad ORDER BY place LIMIT 5"
     ).fetchall()
-    places = form.places(file, [row for row, _ in rows])
+    places = _places(form, file, [row for row, _ in rows])
     listed = ", ".join(f"{p}: {_quoted(text)}" for p, (_, text) in zip(places, rows, strict=True))
     more = f" and {number - 5:,} more" if number > 5 else ""
     return fault.error(
         f"{fault.what}; {file!r} has {number:,} rows that do not comply, {listed}{more}. "
         f"{fault.remedy}"
     )
+
+
+def _places(form: TableFormat, file: str, rows: list[int]) -> list[str]:
+    """Name the lines of rows; their numbers, where the file is too damaged to be read again."""
+    try:
+        return form.places(file, rows)
+    except (OSError, EOFError, ValueError, csv.Error):  # DuckDB forgives a checksum or a quote
+        return [f"row {row}" for row in rows]
 
 
 def _quoted(text: str | None) -> str:

@@ -44,7 +44,7 @@ class Npz:
             OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, MemoryError,
             NotImplementedError, zipfile.BadZipFile, zlib.error, DataError,
         ) as error:  # fmt: skip
-            raise FormatError(f"{file!r} is damaged or no .npz file: {error}") from error
+            raise FormatError(f"{file!r} is damaged or no .npz file: {str(error)[:400]}") from error
 
     def write(self, tensor: CountTensor, targets: Targets, value: str) -> None:
         """Write the arrays; an .npz file has no columns, so ``value`` is not used."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Generator, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +107,11 @@ def write_rows(tables: Iterator[pa.Table], path: PathLike) -> int:
     if not file.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(file.parent)!r} to write to.")
     ending = written_ending(file)
+    first = next(tables)  # what cannot be read is no fault of the file to write
     with written_whole(file, has_axes_file=False) as targets:
         if ending == ".parquet":
-            return _write_parquet(tables, targets.file)
-        return _write_text(tables, targets.file, ending)
+            return _write_parquet(first, tables, targets.file)
+        return _write_text(chain([first], tables), targets.file, ending)
 
 
 def written_ending(file: Path) -> str:
@@ -123,10 +125,9 @@ def written_ending(file: Path) -> str:
     return ending
 
 
-def _write_parquet(tables: Iterator[pa.Table], file: Path) -> int:
+def _write_parquet(first: pa.Table, tables: Iterator[pa.Table], file: Path) -> int:
     import pyarrow.parquet as pq
 
-    first = next(tables)
     with pq.ParquetWriter(file, first.schema, compression="zstd") as writer:
         writer.write_table(first)
         rows = len(first)

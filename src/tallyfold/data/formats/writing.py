@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tallyfold.data.axis import Axis, plain_labels
 from tallyfold.data.tensor import CountTensor, label_columns
-from tallyfold.errors import DataError, FormatError
+from tallyfold.errors import DataError, FormatError, StorageError
 
 ROWS_AT_A_TIME = 1_000_000
 
@@ -31,15 +31,26 @@ class Targets(NamedTuple):
 
 @contextlib.contextmanager
 def written_whole(file: Path, has_axes_file: bool) -> Iterator[Targets]:
-    """Give temporary paths to write to, moved into place only if nothing went wrong."""
-    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".writing-") as folder:
-        targets = Targets(Path(folder, file.name), axes_file(Path(folder, file.name)))
-        if not has_axes_file:
-            targets = targets._replace(axes=None)
-        yield targets
-        os.replace(targets.file, file)
-        if targets.axes is not None:  # a death in between is noticed: the axes know their file
-            os.replace(targets.axes, axes_file(file))
+    """Give temporary paths to write to, moved into place only if nothing went wrong.
+
+    What the operating system refuses, such as room on the disk, is a StorageError.
+    """
+    try:
+        with tempfile.TemporaryDirectory(dir=file.parent, prefix=".writing-") as folder:
+            targets = Targets(Path(folder, file.name), axes_file(Path(folder, file.name)))
+            if not has_axes_file:
+                targets = targets._replace(axes=None)
+            yield targets
+            os.replace(targets.file, file)
+            if targets.axes is not None:  # a death in between is noticed: the axes know their file
+                os.replace(targets.axes, axes_file(file))
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise StorageError(
+            f"{str(file)!r} could not be written: {os.strerror(error.errno)}. What was there "
+            "before, if anything, still is. Make room or choose another place, and try again."
+        ) from error
 
 
 def axes_file(file: Path) -> Path:

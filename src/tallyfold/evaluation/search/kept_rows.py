@@ -50,7 +50,7 @@ class KeptRows:
         except OSError as error:
             raise StorageError(
                 f"{str(self._file)!r} could not be written: {error.strerror or error}. The scores "
-                "it held before are still there."
+                "it held before are still there. Make room, and run the same again to go on."
             ) from error
 
     def frame(self, ranks: Sequence[int]) -> pd.DataFrame:

@@ -84,7 +84,8 @@ class Search:
             replace_file(Path(path), (text + "\n").encode())
         except OSError as error:
             raise StorageError(
-                f"{str(path)!r} could not be written: {error.strerror or error}."
+                f"{str(path)!r} could not be written: {error.strerror or error}. Make room or "
+                "choose another place, and save again."
             ) from error
 
     def document(self) -> dict[str, Any]:

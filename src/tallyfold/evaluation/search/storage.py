@@ -122,8 +122,9 @@ def _opened(url: str) -> Any:
         except (SQLAlchemyError, ImportError, RuntimeError, ValueError) as error:
             if attempt == TRIES - 1 or not _may_pass(error):
                 raise StorageError(
-                    "`storage` must be a file of SQLite's, or the URL of a database; "
-                    f"{_shown(url)} gave: {getattr(error, 'orig', None) or error}"
+                    "`storage` must be a file of SQLite's, in a place that has room and can be "
+                    f"written to, or the URL of a database; {_shown(url)} gave: "
+                    f"{getattr(error, 'orig', None) or error}"
                 ) from error
             time.sleep(random.random() * 0.2 * 2**attempt)
     raise AssertionError("not reached")

@@ -84,7 +84,7 @@ def unpack(
     return gradient
 
 
-def counts_as_inputs(counts_R: Floats) -> Singles:
+def counts_as_inputs(counts_R: NDArray[np.integer]) -> Singles:
     """Return counts as the kernel wants them."""
     return _single(np.minimum(counts_R, INPUT_CAP))
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tallyfold.data.formats.writing import written_whole
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import ParameterError, StorageError
+from tallyfold.errors import ParameterError
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model
 from tallyfold.report.explorer.payload import payload_of
@@ -94,11 +94,8 @@ def write_report(
             )
     file = checked_target(path)
     text = page_text(payload_of(model, test=test, train=train, title=title, announce=announce))
-    try:
-        with written_whole(file, has_axes_file=False) as targets:
-            targets.file.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-    except OSError as error:
-        raise StorageError(f"{str(file)!r} could not be written: {error.strerror}.") from error
+    with written_whole(file, has_axes_file=False) as targets:
+        targets.file.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
     return file
 
 

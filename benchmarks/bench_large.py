@@ -1,0 +1,97 @@
+"""Seconds per iteration and peak memory of large fits, each in a process of its own.
+
+    python benchmarks/bench_large.py --model bptf --cells 1e6,1e7,1e8 --iterations 3
+
+With --scores the held-out score after each iteration is printed as well: score against seconds.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+from large_tensor import large_tensor
+
+import tallyfold as tf
+from tallyfold.evaluation.memory import peak_memory
+
+MODELS = {
+    "bptf": lambda **p: tf.BPTF(tol=0.0, **p),
+    "vae-bptf": lambda **p: tf.VAEBPTF(tol=0.0, **p),
+    "vae-bptf-paper": lambda **p: tf.VAEBPTF.paper(tol=0.0, **p),
+}
+
+
+def measure(model: str, cells: int, iterations: int, given: dict[str, object]) -> dict[str, object]:
+    """Make a tensor and fit it, here."""
+    start = time.perf_counter()
+    tensor = large_tensor(cells)
+    made = time.perf_counter() - start
+    at: list[float] = []
+    scores: list[float | None] = []
+
+    def note(step: object) -> None:
+        at.append(time.perf_counter() - begin)
+        scores.append(step.iteration.validation)  # type: ignore[attr-defined]
+        print(f"{at[-1]:.0f} s: {step.iteration}", file=sys.stderr, flush=True)  # type: ignore[attr-defined]
+
+    begin = time.perf_counter()
+    with peak_memory() as peak:
+        fitted = MODELS[model](n_components=10, max_iter=iterations, **given).fit(
+            tensor, callbacks=[note]
+        )
+    return {
+        "model": model,
+        "cells": tensor.nnz,
+        "shape": tensor.shape,
+        "made": made,
+        "total": time.perf_counter() - begin,
+        "seconds": at,
+        "scores": scores,
+        "gib": (peak.mib or 0.0) / 1024,
+        "score": fitted.fitted_.validation_score,
+    }
+
+
+def main() -> None:
+    """Measure each size in a child; print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=MODELS, default="bptf")
+    parser.add_argument("--cells", default="1e6,1e7")
+    parser.add_argument("--iterations", type=int, default=3)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=JSON")
+    parser.add_argument("--scores", action="store_true")
+    parser.add_argument("--child", action="store_true")
+    asked = parser.parse_args()
+    if asked.child:
+        given = {name: json.loads(value) for name, value in (s.split("=") for s in asked.set)}
+        row = measure(asked.model, int(float(asked.cells)), asked.iterations, given)
+        print(json.dumps(row))
+        return
+    print("| model | cells | users x items x days | s per iteration | s in all | peak GiB |")
+    print("|---|---|---|---|---|---|")
+    rows = []
+    for cells in asked.cells.split(","):
+        command = [sys.executable, __file__, "--child", "--model", asked.model, "--cells", cells]
+        command += ["--iterations", str(asked.iterations)]
+        command += [word for each in asked.set for word in ("--set", each)]
+        out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        rows.append(row := json.loads(out))
+        each = np.diff(row["seconds"])
+        typical = float(np.median(each)) if len(each) else row["seconds"][0]
+        shape = " x ".join(f"{size:,}" for size in row["shape"])
+        print(
+            f"| {row['model']} | {row['cells']:,} | {shape} | {typical:.2f} | {row['total']:.0f} | "
+            f"{row['gib']:.1f} |",
+            flush=True,
+        )
+    for row in rows if asked.scores else []:
+        print(f"\n{row['cells']:,} cells: seconds and held-out log score")
+        for seconds, score in zip(row["seconds"], row["scores"], strict=True):
+            print(f"{seconds:.1f} {score}")
+
+
+if __name__ == "__main__":
+    main()
