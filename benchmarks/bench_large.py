@@ -12,9 +12,9 @@ import sys
 import time
 
 import numpy as np
-from large_tensor import large_tensor
 
 import tallyfold as tf
+from large_tensor import large_tensor
 from tallyfold.evaluation.memory import peak_memory
 
 MODELS = {

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tallyfold import CountTensor, read_counts
-from tallyfold.data import query_databases
-from tallyfold.data.query import read_query
+from tallyfold.data.query import databases, read_query
 from tallyfold.errors import (
     CountError,
     DataError,
@@ -317,8 +316,8 @@ def test_own_connections_are_closed_even_by_ctrl_c(tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(query_databases, "_driver", lambda *_: type("D", (), {"connect": connect}))
-    monkeypatch.setattr("tallyfold.data.query._grouped", interrupted)
+    monkeypatch.setattr(databases, "_driver", lambda *_: type("D", (), {"connect": connect}))
+    monkeypatch.setattr("tallyfold.data.query.reading._grouped", interrupted)
     with pytest.raises(KeyboardInterrupt):
         read_query(tmp_path / "x.db", ONE.format(1), ["a", "b"], "n")
     assert len(opened) == 1

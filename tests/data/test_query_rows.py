@@ -14,9 +14,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from tallyfold.data import query_feed, query_rows
-from tallyfold.data.query import read_query
-from tallyfold.data.query_columns import coded_batches
+from tallyfold.data.query import feed, read_query, rows
+from tallyfold.data.query.columns import coded_batches
 from tallyfold.errors import CountError, DataError, FormatError, LabelError
 
 
@@ -49,7 +48,7 @@ class Connection:
 
 @pytest.fixture
 def three_at_a_time(monkeypatch):
-    monkeypatch.setattr(query_rows, "ROWS_AT_A_TIME", 3)
+    monkeypatch.setattr(rows, "ROWS_AT_A_TIME", 3)
 
 
 def read(rows, names=("a", "b", "n"), value="n", **choices):
@@ -150,7 +149,7 @@ def test_rows_are_not_fetched_far_ahead_of_the_grouping(three_at_a_time, monkeyp
         time.sleep(0.5)
         raise duckdb.OutOfMemoryException("no room")
 
-    monkeypatch.setattr(query_feed, "group_rows", failing)
+    monkeypatch.setattr(feed, "group_rows", failing)
     with pytest.raises(FormatError, match="no room"):  # and it ends, though the rows do not
         read_query(connection, "SELECT", ["a", "b"], "n")
     assert connection.only.closed
@@ -159,7 +158,7 @@ def test_rows_are_not_fetched_far_ahead_of_the_grouping(three_at_a_time, monkeyp
 
 def test_batches_are_plain_and_numbered():
     cursor = Cursor(("b", "a"), [(1, "x"), (2, "y")])
-    answer = query_rows.RowAnswer(cursor, cursor.fetchmany(2))
+    answer = rows.RowAnswer(cursor, cursor.fetchmany(2))
     (batch,) = coded_batches(answer, ["a", "b"], None, {})
     assert batch.to_pydict() == {"k0": ["x", "y"], "k1": [1, 2]}
     assert batch.schema.field("k1").type == pa.int64()

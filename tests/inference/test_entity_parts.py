@@ -64,11 +64,12 @@ def test_drawn_entities_are_candidates_and_within_the_limits():
     assert set(found) <= set(range(20, 60))
     assert len(drawn(rng, number, np.arange(100), 50, 95)) == 9  # 90 cells of 95
     assert len(drawn(rng, number, np.arange(100), 50, 3)) == 1  # one, however many cells it has
+    assert len(drawn(rng, number, np.arange(5), 50, 10**9)) == 5
 
 
 def test_every_candidate_is_drawn_equally_often():
-    number = np.ones(10, dtype=int)
+    number = np.arange(1, 11) ** 3  # the busiest are as likely as the others
     times = np.zeros(10)
     for seed in range(4000):
-        times[drawn(np.random.default_rng(seed), number, np.arange(10), 3, 10**9)] += 1
+        times[drawn(np.random.default_rng(seed), number, np.arange(10), 10, 950)] += 1
     assert times / 4000 == pytest.approx(np.full(10, 0.3), abs=0.03)

@@ -64,7 +64,8 @@ class AnchoredStep:
         still kept only if it predicts the held-out cells better.
     batch_entities, most_cells
         Train encoders, and sweep before that, on the cells of at most so many entities at a time,
-        drawn at random (None: of all), which may have at most so many cells.
+        drawn at random (None: of all), which have at most so many cells, and on no axis more than
+        so many entities of the longest axis have.
     """
 
     sweeps: VariationalStep
@@ -91,8 +92,13 @@ class AnchoredStep:
     def most_at_once(self) -> tuple[int, int]:
         """How many entities an encoder is trained on, and how many cells they may have."""
         no_limit = np.iinfo(np.int64).max
-        entities = no_limit if self.batch_entities is None else self.batch_entities
-        return entities, no_limit if self.leave_one_out else self.most_cells
+        if self.leave_one_out:
+            return no_limit, no_limit
+        if self.batch_entities is None:
+            return no_limit, self.most_cells
+        # entities of a short axis have many cells each: let them have no more than a long one's
+        usual = self.cells.n_cells * self.batch_entities // max(self.cells.shape)
+        return self.batch_entities, min(self.most_cells, max(usual, 1))
 
     def start(self) -> State:
         """Start the sweeps, with encoders that are conjugate updates."""

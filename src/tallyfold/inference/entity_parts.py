@@ -83,7 +83,11 @@ def ranges(cells_D: Ints, most: int = LARGEST_PART) -> Iterator[slice]:
 def drawn(
     rng: np.random.Generator, cells_D: Ints, candidates: Ints, most_entities: int, most_cells: int
 ) -> Ints:
-    """Draw entities at random, ascending: at most so many, with at most so many cells in all."""
-    order = rng.permutation(candidates)[:most_entities]
-    fits = int(np.searchsorted(np.cumsum(cells_D[order]), most_cells, side="right"))
-    return np.sort(order[: max(fits, 1)])
+    """Draw entities at random, ascending: at most so many, with about so many cells at most.
+
+    How many are drawn depends on the mean number of cells, never on those drawn: each entity is as
+    likely as any other.
+    """
+    on_average = max(float(cells_D[candidates].mean()), 1.0)
+    number = min(most_entities, len(candidates), max(1, int(most_cells / on_average)))
+    return np.sort(rng.choice(candidates, number, replace=False))

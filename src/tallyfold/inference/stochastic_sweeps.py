@@ -69,10 +69,13 @@ class StochasticSweeps:
         for axis in range(len(now.shapes)):
             if axis != self.axis:
                 shape_DK, rate_DK = self._updated(axis, now, cells, weight)
-                now.shapes[axis] = (1 - step) * now.shapes[axis] + step * shape_DK
-                now.rates[axis] = (1 - step) * now.rates[axis] + step * rate_DK
+                now.replace(
+                    axis,
+                    (1 - step) * now.shapes[axis] + step * shape_DK,
+                    (1 - step) * now.rates[axis] + step * rate_DK,
+                )
             if self.sweeps.prior_rate is None:
-                found = 1 / (now.shapes[axis] / now.rates[axis]).mean()
+                found = 1 / now.mean[axis].mean()
                 now.prior_rate_M[axis] = (1 - step) * now.prior_rate_M[axis] + step * found
         self._learn_dispersion(now, cells, iteration)
         bound = self._bound(now, cells, weight)
@@ -104,28 +107,28 @@ class StochasticSweeps:
     def _update_own(self, now: _Factors, cells: TrainingCells) -> None:
         """Update the drawn entities' factors a few times."""
         for _ in range(ROUNDS):
-            found = self._updated(self.axis, now, cells, 1.0)
-            now.shapes[self.axis], now.rates[self.axis] = found
+            now.replace(self.axis, *self._updated(self.axis, now, cells, 1.0))
 
     def _updated(
         self, axis: int, now: _Factors, cells: TrainingCells, weight: float
     ) -> tuple[Floats, Floats]:
         """Return the posteriors that these cells, counted so often, give an axis's entities."""
-        geo, mean = now.means()
-        phi_DK, exposure_DK = self._terms(cells).sums(axis, geo, mean, now.dispersion)
+        phi_DK, exposure_DK = self._terms(cells).sums(axis, now.geo, now.mean, now.dispersion)
         a = self.sweeps.prior_shape
-        return a + weight * geo[axis] * phi_DK, a * now.prior_rate_M[axis] + weight * exposure_DK
+        return a + weight * now.geo[axis] * phi_DK, a * now.prior_rate_M[
+            axis
+        ] + weight * exposure_DK
 
     def _learn_dispersion(self, now: _Factors, cells: TrainingCells, iteration: int) -> None:
         sweeps = self.sweeps
         learns = sweeps.likelihood.dispersed and sweeps.dispersion is None
         if learns and is_power_of_two(iteration):
-            mean, before = now.means()[1], now.dispersion
-            now.dispersion = best_dispersion(cells, sweeps.likelihood, mean, before, sweeps.backend)
+            now.dispersion = best_dispersion(
+                cells, sweeps.likelihood, now.mean, now.dispersion, sweeps.backend
+            )
 
     def _bound(self, now: _Factors, cells: TrainingCells, weight: float) -> float:
-        geo, mean = now.means()
-        total = weight * self._terms(cells).bound(geo, mean, now.dispersion)
+        total = weight * self._terms(cells).bound(now.geo, now.mean, now.dispersion)
         a = self.sweeps.prior_shape
         for axis, (shape_DK, rate_DK) in enumerate(zip(now.shapes, now.rates, strict=True)):
             kl = float(gamma.kl(shape_DK, rate_DK, a, a * now.prior_rate_M[axis]).sum())
@@ -138,12 +141,17 @@ class StochasticSweeps:
 
 @dataclass
 class _Factors:
-    """The factors of some entities of one axis, and of all of the others."""
+    """The factors of some entities of one axis, and of all of the others, with their means."""
 
     shapes: list[Floats]
     rates: list[Floats]
     prior_rate_M: Floats
     dispersion: float
+
+    def __post_init__(self) -> None:
+        pairs = list(zip(self.shapes, self.rates, strict=True))
+        self.geo = [gamma.geometric_mean(s, r) for s, r in pairs]
+        self.mean = [s / r for s, r in pairs]
 
     @classmethod
     def of(cls, state: State, axis: int, entities: slice | Ints) -> _Factors:
@@ -153,10 +161,11 @@ class _Factors:
         prior_rate_M = np.array(state["prior_rate"], dtype=float)
         return cls(shapes, rates, prior_rate_M, float(state["dispersion"]))
 
-    def means(self) -> tuple[list[Floats], list[Floats]]:
-        """Return the geometric and the arithmetic means."""
-        pairs = list(zip(self.shapes, self.rates, strict=True))
-        return [gamma.geometric_mean(s, r) for s, r in pairs], [s / r for s, r in pairs]
+    def replace(self, axis: int, shape_DK: Floats, rate_DK: Floats) -> None:
+        """Take other posteriors for an axis."""
+        self.shapes[axis], self.rates[axis] = shape_DK, rate_DK
+        self.geo[axis] = gamma.geometric_mean(shape_DK, rate_DK)
+        self.mean[axis] = shape_DK / rate_DK
 
     def with_all_rows(self, state: State, axis: int, entities: Ints) -> State:
         """Return these as a state, the entities' rows among those of all."""

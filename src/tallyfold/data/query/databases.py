@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tallyfold.data.formats.sql import connected
-from tallyfold.data.query_adbc import Adbc
-from tallyfold.data.query_address import WANTED, Address, parsed_address
-from tallyfold.data.query_answer import (
+from tallyfold.data.query.adbc import Adbc
+from tallyfold.data.query.address import WANTED, Address, parsed_address
+from tallyfold.data.query.answer import (
     ROWS_AT_A_TIME,
     Answer,
     ArrowAnswer,
@@ -21,8 +21,8 @@ from tallyfold.data.query_answer import (
     opening_errors,
     query_errors,
 )
-from tallyfold.data.query_rows import DbApi
-from tallyfold.data.query_sqlite import AdbcSqlite
+from tallyfold.data.query.rows import DbApi
+from tallyfold.data.query.sqlite import AdbcSqlite
 from tallyfold.errors import FormatError, MissingPackageError, ParameterError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallyfold.data.query_answer import Answer, ArrowAnswer, query_errors, result_of
+from tallyfold.data.query.answer import Answer, ArrowAnswer, query_errors, result_of
 
 BATCH_BYTES = 2 * 2**20
 """Of PostgreSQL; its driver would gather eight times as much, and several batches wait."""

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from tallyfold.data.formats.sql import quoted
-from tallyfold.data.query_adbc import Adbc
-from tallyfold.data.query_answer import ROWS_AT_A_TIME, Answer, read_batches
+from tallyfold.data.query.adbc import Adbc
+from tallyfold.data.query.answer import ROWS_AT_A_TIME, Answer, read_batches
 from tallyfold.errors import LabelError
 
 

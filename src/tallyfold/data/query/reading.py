@@ -17,10 +17,10 @@ from tallyfold.data.events import (
 )
 from tallyfold.data.formats.grouping import coded_cells, repeated_cells
 from tallyfold.data.formats.sql import connected, duckdb_errors
-from tallyfold.data.query_answer import Answer
-from tallyfold.data.query_columns import coded_batches
-from tallyfold.data.query_databases import opened_database
-from tallyfold.data.query_feed import group_batches
+from tallyfold.data.query.answer import Answer
+from tallyfold.data.query.columns import coded_batches
+from tallyfold.data.query.databases import opened_database
+from tallyfold.data.query.feed import group_batches
 from tallyfold.data.tensor import BinUnit, CountTensor, Repeated
 from tallyfold.errors import DataError, LabelError, ParameterError
 

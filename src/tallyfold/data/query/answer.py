@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from tallyfold.data.query_address import without_secrets
+from tallyfold.data.query.address import without_secrets
 from tallyfold.errors import DataError, ParameterError, TallyfoldError
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from tallyfold.data.axis import UNFIT, listing
-from tallyfold.data.query_answer import (
+from tallyfold.data.query.answer import (
     NUMERIC,
     ROWS_AT_A_TIME,
     Answer,

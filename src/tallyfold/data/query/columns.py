@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from tallyfold.data.axis import check_present, plain_type
 from tallyfold.data.bins import floor_times
 from tallyfold.data.counts import whole_counts
-from tallyfold.data.query_answer import Answer, type_name
+from tallyfold.data.query.answer import Answer, type_name
 from tallyfold.errors import CountError, LabelError
 
 

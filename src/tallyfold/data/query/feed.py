@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tallyfold.data.formats.grouping import Grouped, group_rows
 from tallyfold.data.formats.table import Source
-from tallyfold.data.query_answer import result_of
+from tallyfold.data.query.answer import result_of
 
 WAITING = 4
 """Batches that may wait to be grouped; more would only fill memory."""
