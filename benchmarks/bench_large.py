@@ -10,11 +10,13 @@ import json
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 
 import tallyfold as tf
 from large_tensor import large_tensor
+from tallyfold.errors import InterruptedWarning
 from tallyfold.evaluation.memory import peak_memory
 
 MODELS = {
@@ -24,8 +26,10 @@ MODELS = {
 }
 
 
-def measure(model: str, cells: int, iterations: int, given: dict[str, object]) -> dict[str, object]:
-    """Make a tensor and fit it, here."""
+def measure(
+    model: str, cells: int, iterations: int, seconds: float, given: dict[str, object]
+) -> dict[str, object]:
+    """Make a tensor and fit it, here; stop after so many seconds."""
     start = time.perf_counter()
     tensor = large_tensor(cells)
     made = time.perf_counter() - start
@@ -36,8 +40,11 @@ def measure(model: str, cells: int, iterations: int, given: dict[str, object]) -
         at.append(time.perf_counter() - begin)
         scores.append(step.iteration.validation)  # type: ignore[attr-defined]
         print(f"{at[-1]:.0f} s: {step.iteration}", file=sys.stderr, flush=True)  # type: ignore[attr-defined]
+        if at[-1] > seconds:
+            raise KeyboardInterrupt
 
     begin = time.perf_counter()
+    warnings.simplefilter("ignore", InterruptedWarning)
     with peak_memory() as peak:
         fitted = MODELS[model](n_components=10, max_iter=iterations, **given).fit(
             tensor, callbacks=[note]
@@ -62,12 +69,13 @@ def main() -> None:
     parser.add_argument("--cells", default="1e6,1e7")
     parser.add_argument("--iterations", type=int, default=3)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=JSON")
+    parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--scores", action="store_true")
     parser.add_argument("--child", action="store_true")
     asked = parser.parse_args()
     if asked.child:
         given = {name: json.loads(value) for name, value in (s.split("=") for s in asked.set)}
-        row = measure(asked.model, int(float(asked.cells)), asked.iterations, given)
+        row = measure(asked.model, int(float(asked.cells)), asked.iterations, asked.seconds, given)
         print(json.dumps(row))
         return
     print("| model | cells | users x items x days | s per iteration | s in all | peak GiB |")
@@ -75,7 +83,7 @@ def main() -> None:
     rows = []
     for cells in asked.cells.split(","):
         command = [sys.executable, __file__, "--child", "--model", asked.model, "--cells", cells]
-        command += ["--iterations", str(asked.iterations)]
+        command += ["--iterations", str(asked.iterations), "--seconds", str(asked.seconds)]
         command += [word for each in asked.set for word in ("--set", each)]
         out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         rows.append(row := json.loads(out))

@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from tallyfold.inference.combinations import Combinations, candidate_axes, useful_combinations
+from tallyfold.inference.combinations import (
+    Combinations,
+    _about_so_many,
+    candidate_axes,
+    useful_combinations,
+)
+from tallyfold.inference.world import ALONE
 
 SHAPE = (4, 3, 2)
 CELLS = np.array([[0, 0, 0], [0, 0, 1], [1, 2, 0], [3, 1, 1], [3, 1, 0]])
@@ -62,3 +68,27 @@ def test_sets_of_axes_that_no_held_out_cell_shares_are_left_out():
     held = np.column_stack([np.arange(1000, 1200), *rng.integers(0, 3, (2, 200))])
     found = useful_combinations([(0, 1), (1, 2)], (1200, 3, 3), cells, held)
     assert [each.axes for each in found] == [(1, 2)]
+
+
+def test_sets_with_too_many_combinations_are_left_out_unless_named(monkeypatch):
+    monkeypatch.setattr("tallyfold.inference.combinations.MOST_COMBINATIONS", 1000)
+    rng = np.random.default_rng(0)
+    cells = np.column_stack(
+        [rng.integers(300, size=9000) for _ in range(2)] + [rng.integers(3, size=9000)]
+    )
+    cells = np.asfortranarray(np.unique(cells.astype(np.int32), axis=0))
+    held = cells[::9]
+    sets = [(0, 1), (0, 2)]  # about 8,000 combinations, and 900
+    shape = (300, 300, 3)
+    found = useful_combinations(sets, shape, cells, held)
+    assert [each.axes for each in found] == [(0, 2)]
+    named = useful_combinations(sets, shape, cells, held, least_known=0.0)
+    assert [each.axes for each in named] == sets
+
+
+def test_the_number_of_combinations_is_estimated_well(monkeypatch):
+    monkeypatch.setattr("tallyfold.inference.combinations.MOST_COMBINATIONS", 1000)
+    rng = np.random.default_rng(0)
+    cells = np.column_stack([(5000 * rng.random(200_000) ** 2).astype(np.int32) for _ in range(2)])
+    true = len(np.unique(cells, axis=0))
+    assert _about_so_many((0, 1), (5000, 5000), cells, ALONE) == pytest.approx(true, rel=0.1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -19,6 +20,8 @@ Cells = npt.NDArray[np.integer[Any]]
 LEAST_KNOWN = 0.01
 """Combinations of which less than this share of held-out cells was seen cannot help."""
 CELLS_AT_ONCE = 1 << 22
+SAMPLED = 64
+"""One combination of so many is counted to estimate their number."""
 MOST_COMBINATIONS = 20_000_000
 """Sets of axes with more combinations are left out: nearly each would be seen once."""
 WORTH_SELECTING = 0.8
@@ -57,16 +60,15 @@ class Combinations:
         cells_NM: Cells,
         held_VM: Cells,
         world: World = ALONE,
-        keys_P: Ints | None = None,
     ) -> Combinations:
         """Find the combinations of the training cells, and where held-out cells share them."""
         sizes = tuple(shape[axis] for axis in axes)
-        if keys_P is None:
-            keys_P = seen_keys(axes, sizes, cells_NM, world)
-        place_N = np.empty(len(cells_NM), dtype=np.int32)
-        for start in range(0, len(cells_NM), CELLS_AT_ONCE):
-            part = slice(start, start + CELLS_AT_ONCE)
-            place_N[part] = places_of(combination_keys(cells_NM[part], axes, sizes), keys_P)
+        key_N = combination_keys(cells_NM, axes, sizes)
+        keys_P, place_N = np.unique(key_N, return_inverse=True)
+        if world.size > 1:  # each knows its own cells' keys; all number the keys of all
+            all_P = np.unique(world.joined(keys_P))
+            place_N, keys_P = places_of(keys_P, all_P)[place_N], all_P
+        place_N = place_N.astype(np.int32 if len(keys_P) < 2**31 else np.int64)
         held_V = places_of(combination_keys(held_VM, axes, sizes), keys_P)
         hit_P1 = world.total(np.bincount(held_V, minlength=len(keys_P) + 1) * 1.0) > 0
         known_share = 1 - world.number(float(np.sum(held_V == len(keys_P)))) / max(
@@ -83,10 +85,22 @@ class Combinations:
         return len(self.keys_P) + 1
 
 
-def seen_keys(axes: Sequence[int], sizes: Sequence[int], cells_NM: Cells, world: World) -> Ints:
-    """Return the keys of the combinations of all processes' cells, ascending."""
-    keys_P = np.unique(combination_keys(cells_NM, axes, sizes))
-    return keys_P if world.size == 1 else np.unique(world.joined(keys_P))
+def _about_so_many(
+    axes: Sequence[int], sizes: Sequence[int], cells_NM: Cells, world: World
+) -> float:
+    """Estimate the number of combinations, without sorting all keys, if there may be too many.
+
+    Of each combination all cells are in the sample, or none.
+    """
+    most = min(math.prod(sizes), world.number(len(cells_NM)))
+    if most <= MOST_COMBINATIONS:
+        return most
+    sample = []
+    for start in range(0, len(cells_NM), CELLS_AT_ONCE):
+        key_N = combination_keys(cells_NM[start : start + CELLS_AT_ONCE], axes, sizes)
+        scrambled_N = (key_N.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
+        sample.append(key_N[scrambled_N % np.uint64(SAMPLED) == 0])
+    return float(SAMPLED * len(np.unique(world.joined(np.concatenate(sample)))))
 
 
 def candidate_axes(n_axes: int, shape: Sequence[int]) -> list[tuple[int, ...]]:
@@ -111,10 +125,9 @@ def useful_combinations(
     found = []
     for subset in subsets:
         sizes = [shape[axis] for axis in subset]
-        keys_P = seen_keys(subset, sizes, cells_NM, world)
-        if len(keys_P) > MOST_COMBINATIONS and least_known > 0:
+        if least_known > 0 and _about_so_many(subset, sizes, cells_NM, world) > MOST_COMBINATIONS:
             continue
-        each = Combinations.of(subset, shape, cells_NM, held_VM, world, keys_P)
+        each = Combinations.of(subset, shape, cells_NM, held_VM, world)
         if each.known_share >= least_known:
             found.append(each)
     return found
