@@ -20,6 +20,7 @@ from tallyfold.errors import InterruptedWarning
 from tallyfold.evaluation.memory import peak_memory
 
 MODELS = {
+    "main-effects": lambda n_components, **p: tf.MainEffects(**p),
     "bptf": lambda **p: tf.BPTF(tol=0.0, **p),
     "vae-bptf": lambda **p: tf.VAEBPTF(tol=0.0, **p),
     "vae-bptf-paper": lambda **p: tf.VAEBPTF.paper(tol=0.0, **p),
@@ -59,6 +60,7 @@ def measure(
         "scores": scores,
         "gib": (peak.mib or 0.0) / 1024,
         "score": fitted.fitted_.validation_score,
+        "constant": tf.Constant(likelihood="negative-binomial").fit(tensor).score(tensor),
     }
 
 
@@ -78,8 +80,11 @@ def main() -> None:
         row = measure(asked.model, int(float(asked.cells)), asked.iterations, asked.seconds, given)
         print(json.dumps(row))
         return
-    print("| model | cells | users x items x days | s per iteration | s in all | peak GiB |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| model | cells | users x items x days | s per iteration | s in all | peak GiB | "
+        "held-out log score | the best constant's |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     rows = []
     for cells in asked.cells.split(","):
         command = [sys.executable, __file__, "--child", "--model", asked.model, "--cells", cells]
@@ -92,7 +97,7 @@ def main() -> None:
         shape = " x ".join(f"{size:,}" for size in row["shape"])
         print(
             f"| {row['model']} | {row['cells']:,} | {shape} | {typical:.2f} | {row['total']:.0f} | "
-            f"{row['gib']:.1f} |",
+            f"{row['gib']:.1f} | {row['score']:.4f} | {row['constant']:.4f} |",
             flush=True,
         )
     for row in rows if asked.scores else []:

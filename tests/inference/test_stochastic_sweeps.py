@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import tallyfold as tf
+from tallyfold.errors import InterruptedWarning
 from tallyfold.inference.entity_parts import Ints
 from tallyfold.inference.loop import State
 from tallyfold.inference.stochastic_sweeps import StochasticSweeps, _Factors
@@ -103,3 +104,12 @@ def test_a_fit_by_a_few_entities_at_a_time_predicts_about_as_well():
     history = some.history_
     assert history["validation"].isna().sum() > 50  # no score before all entities were looked at
     assert np.all(np.isfinite(history["objective"]))
+
+
+def test_an_interrupt_before_all_entities_were_looked_at_says_so(tensor):
+    def press(progress):
+        if progress.iteration.number == 5:
+            raise KeyboardInterrupt
+
+    with pytest.warns(InterruptedWarning, match="had not looked at all entities"):
+        tf.VAEBPTF(n_components=2, batch_entities=10).fit(tensor, callbacks=[press])

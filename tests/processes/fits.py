@@ -30,6 +30,9 @@ FITS = {
 }
 
 
+QUICK = ["bptf", "anchored", "paper"]
+
+
 def tensor():
     return tf.simulate((40, 30, 8), n_components=3, density=0.25, random_state=4).tensor
 
@@ -59,7 +62,7 @@ if __name__ == "__main__":
         part = tf.dealt(tensor)
         assert part.nnz < tensor().nnz
         assert current_world() is world
-        for name in FITS:
+        for name in sys.argv[2:]:
             found = numbers_of(fitted(name, part))
             same = world.joined(np.concatenate([np.ravel(v) for v in found.values()])[None])
             assert np.array_equal(same, np.repeat(same[:1], world.size, axis=0)), name

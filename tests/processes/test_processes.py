@@ -9,37 +9,49 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.processes import fits
+from tests.processes import fits, quarrels
 
 import tallyfold as tf
+from tallyfold.inference.started import processes_started
+from tallyfold.inference.world import ALONE
 
+ROOT = Path(__file__).parents[2]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "TALLYFOLD_THREADS": "1"}
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
 PATIENCE = 240
 """Seconds that a command may take before the test gives up."""
 
 
-@pytest.fixture(scope="module")
-def alone():
-    whole = fits.tensor()
-    return {name: fits.numbers_of(fits.fitted(name, whole)) for name in fits.FITS}
-
-
-@pytest.fixture(scope="module", params=[2, 4])
-def together(request, tmp_path_factory):
-    """What the processes left; the script itself checks that all of them left the same bits."""
-    folder = tmp_path_factory.mktemp(f"fits-{request.param}")
-    command = [*TORCHRUN, str(request.param), fits.__file__, str(folder)]
+@pytest.mark.parametrize(("number", "names"), [(2, list(fits.FITS)), (4, fits.QUICK)])
+def test_many_processes_leave_what_one_leaves(number, names, tmp_path):
+    """The script itself checks that all of them left the same bits."""
+    command = [*TORCHRUN, str(number), fits.__file__, str(tmp_path), *names]
     subprocess.run(command, check=True, env=ENVIRONMENT, timeout=PATIENCE)
-    return folder
+    whole = fits.tensor()
+    for name in names:
+        found, alone = np.load(tmp_path / f"{name}.npz"), fits.numbers_of(fits.fitted(name, whole))
+        assert set(found) == set(alone)
+        for key, value in alone.items():
+            words = f"{name}: {key}"
+            np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-9, err_msg=words)
 
 
-@pytest.mark.parametrize("name", fits.FITS)
-def test_many_processes_leave_what_one_leaves(name, alone, together):
-    found = np.load(together / f"{name}.npz")
-    assert set(found) == set(alone[name])
-    for key, value in alone[name].items():
-        np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-9, err_msg=key)
+def test_processes_that_were_given_different_things_are_refused_alike():
+    command = [*TORCHRUN, "2", quarrels.__file__]
+    environment = ENVIRONMENT | {"TALLYFOLD_PROCESS_TIMEOUT": "3", "PYTHONPATH": str(ROOT)}
+    subprocess.run(command, check=True, env=environment, timeout=PATIENCE)
+
+
+@pytest.mark.parametrize(
+    "left_over",
+    [{"WORLD_SIZE": "2"}, {"RANK": "1"}, {"RANK": "1", "WORLD_SIZE": "x", "MASTER_ADDR": "here"}],
+)
+def test_words_left_in_the_environment_make_no_processes(left_over, monkeypatch):
+    for name, word in left_over.items():
+        monkeypatch.setenv(name, word)
+    assert processes_started() == (0, 1)
+    with tf.many_processes() as world:
+        assert world is ALONE
 
 
 # -- the command line -----------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from tallyfold.cli.describe import describe
 from tallyfold.cli.fit import fit
 from tallyfold.cli.fold_in import fold_in
 from tallyfold.cli.predict import predict
-from tallyfold.cli.processes import speaks
+from tallyfold.cli.processes import COMMAND_LINE, speaks
 from tallyfold.cli.profile import profile
 from tallyfold.cli.rank import rank
 from tallyfold.cli.report import report
@@ -98,6 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         warnings.showwarning = _show_warning
         warnings.simplefilter("ignore", DroppedWarning)  # the verbs list what was left out
         try:
+            COMMAND_LINE.set(list(sys.argv[1:] if arguments is None else arguments))
             app(args=arguments)
         except (TallyfoldError, OSError) as error:
             if speaks() or isinstance(error, ProcessError):

@@ -1,6 +1,5 @@
 """``tallyfold fit``: from an event file to a saved model."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -84,7 +83,7 @@ def fit(
         if seed is not None and "random_state" in chosen.get_params():
             chosen.set_params(random_state=seed)
         if processes is not None and processes > 1 and not in_many():
-            run_in(processes, sys.argv[1:])
+            run_in(processes, files)
             return
 
         def read() -> "CountTensor":

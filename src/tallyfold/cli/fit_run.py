@@ -118,6 +118,8 @@ class FitRun:
         """Fit and save; after Ctrl-C save what is there, say so and end."""
         from tallyfold.inference.dealing import dealt
 
+        if self.world.stop_asked():  # while nothing was being fitted
+            raise KeyboardInterrupt
         place = os.path.join(self.out, model_folder.CHECKPOINT, what.replace(" ", "-"))
         part = dealt(cells)
         start = time.perf_counter()

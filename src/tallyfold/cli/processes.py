@@ -5,12 +5,16 @@ import os
 import signal
 import sys
 import uuid
+from contextvars import ContextVar
 from typing import Annotated
 
 import typer
 
-from tallyfold.cli.long_runs import INTERRUPTED
 from tallyfold.errors import ParameterError, ProcessError
+from tallyfold.inference.started import processes_started
+
+COMMAND_LINE: ContextVar[list[str]] = ContextVar("tallyfold_command_line")
+"""The words that the command was given."""
 
 Processes = Annotated[
     int | None,
@@ -25,24 +29,27 @@ Processes = Annotated[
 
 def speaks() -> bool:
     """Tell whether this is the process that reads, writes and prints."""
-    return os.environ.get("RANK", "0") == "0"
+    return processes_started()[0] == 0
 
 
 def in_many() -> bool:
     """Tell whether torchrun started this process beside others."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+    return processes_started()[1] > 1
 
 
-def run_in(number: int, arguments: list[str]) -> None:
-    """Run this command in several processes and end as they end."""
+def run_in(number: int, files: list[str]) -> None:
+    """Run this command, which reads these files, in several processes and end as they end."""
+    from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    if "-" in arguments:
+    if "-" in files:
         raise ParameterError(
             "standard input ('-') cannot be shared by several processes; save it in a file first."
         )
-    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # it shows tracebacks
+    for name in [*logging.root.manager.loggerDict]:  # they show tracebacks
+        if name.startswith("torch.distributed"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     threads = str(max(1, (os.cpu_count() or 1) // number))
     for name in ("OMP_NUM_THREADS", "TALLYFOLD_THREADS"):
         os.environ.setdefault(name, threads)
@@ -56,13 +63,13 @@ def run_in(number: int, arguments: list[str]) -> None:
         max_restarts=0,
     )
     try:
-        elastic_launch(config, sys.executable)("-m", "tallyfold", *arguments)
+        elastic_launch(config, sys.executable)("-m", "tallyfold", *COMMAND_LINE.get())
     except ChildFailedError as error:
         ended = {rank: failure.exitcode for rank, failure in error.failures.items()}
         raise _told(ended, number) from None
     except BaseException as error:
-        if type(error).__name__ == "SignalException":  # Ctrl-C: the processes have said so
-            raise typer.Exit(INTERRUPTED) from None
+        if isinstance(error, SignalException):  # Ctrl-C or the like: the processes have said so
+            raise typer.Exit(128 + int(error.sigval)) from None
         raise
 
 

@@ -95,7 +95,7 @@ def _about_so_many(
     most = min(math.prod(sizes), world.number(len(cells_NM)))
     if most <= MOST_COMBINATIONS:
         return most
-    sample = []
+    sample = [np.empty(0, dtype=np.int64)]
     for start in range(0, len(cells_NM), CELLS_AT_ONCE):
         key_N = combination_keys(cells_NM[start : start + CELLS_AT_ONCE], axes, sizes)
         scrambled_N = (key_N.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)

@@ -191,6 +191,11 @@ def _iterate(run: Run, step: Step) -> None:
 
 def _check_finite(state: State, objective: float, number: int) -> None:
     bad = [name for name, array in state.items() if not np.all(np.isfinite(array))]
+    world = current_world()
+    if not bad and world.size > 1 and world.number(0.0) > 0:
+        bad = ["some cells of another process"]
+    elif bad and world.size > 1:
+        world.number(1.0)
     if bad or not np.isfinite(objective):
         what = f"the values of {', '.join(bad)}" if bad else f"the objective ({objective})"
         raise DivergedError(

@@ -7,6 +7,7 @@ connections, and one that hangs lets the others wait no longer than a minute: th
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -21,7 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.errors import ParameterError, ProcessError
+from tallyfold.inference.started import processes_started
 from tallyfold.inference.world import ALONE, Floats, World, use_world
+from tallyfold.kernels.device import checked_device
 
 T = TypeVar("T")
 
@@ -29,6 +32,8 @@ TIMEOUT = 60.0
 """Seconds that a process waits for the others; ``TALLYFOLD_PROCESS_TIMEOUT`` changes it."""
 PATIENT = timedelta(days=7)
 """How long the others wait while the first process reads data or writes."""
+_TOLD = itertools.count(1)
+"""Numbers what all wait for; it never starts again, since the store never forgets."""
 SAME_SIGNAL = 5.0
 """Ctrl-C reaches a process twice, from the terminal and from torchrun: within so many seconds."""
 AT_A_TIME = 1 << 28
@@ -44,7 +49,6 @@ class ManyProcesses(World):
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.device = device
         self.asked_to_stop, self.asked_at = False, 0.0
-        self._told = 0
 
     def total(self, array: npt.NDArray[Any]) -> Floats:
         """Add up over the processes."""
@@ -83,7 +87,7 @@ class ManyProcesses(World):
                 outcome[0] = make()
             except Exception as error:
                 outcome[1] = error
-        self._wait_for_first()
+        self._wait_for_first(self.size > 1)
         sent = [outcome if self.first else None]
         with _other_process_may_die(self):
             dist.broadcast_object_list(sent, src=0, device=self._torch_device())
@@ -100,14 +104,20 @@ class ManyProcesses(World):
             assert array is not None
             start = length
             for rank, n in enumerate(lengths[1:], start=1):
+                self._wait_for_first(True)  # each waits for its turn, however long the others take
                 self._send(array[start : start + n], rank)
                 start += n
             return array[:length]
+        for rank in range(1, self.size):
+            self._wait_for_first(rank == self.rank)
         return self._received(length, *kind)
 
     def stop_asked(self) -> bool:
-        """Ask all processes."""
-        return self.number(float(self.asked_to_stop)) > 0
+        """Ask all processes, and forget it: what comes next was not meant."""
+        asked = self.number(float(self.asked_to_stop)) > 0
+        if asked:
+            self.asked_to_stop = False
+        return asked
 
     def _send(self, rows: npt.NDArray[Any], rank: int) -> None:
         import torch.distributed as dist
@@ -129,17 +139,16 @@ class ManyProcesses(World):
             flat[start : start + AT_A_TIME] = part.cpu().numpy()
         return rows
 
-    def _wait_for_first(self) -> None:
+    def _wait_for_first(self, concerned: bool) -> None:
         """Wait by the store that all share: it has a patience of its own."""
         import torch.distributed as dist
 
         store = dist.distributed_c10d._get_default_store()
-        self._told += 1
-        name = f"tallyfold/told/{self._told}"
+        name = f"tallyfold/told/{next(_TOLD)}"
         with _other_process_may_die(self):
             if self.first:
                 store.set(name, "1")
-            else:
+            elif concerned:
                 store.wait([name], PATIENT)
 
     def _tensor(self, array: npt.NDArray[Any]) -> Any:
@@ -184,16 +193,21 @@ def many_processes(device: str = "cpu") -> Iterator[World]:
     ...     world.size, world.first
     (1, True)
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    rank, size = processes_started()
+    if size == 1:
         yield ALONE
         return
     import torch
     import torch.distributed as dist
 
-    on_cards = device.startswith("cuda")
+    on_cards = device != "cpu"
     if on_cards:  # each process of a machine has a card of its own
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    dist.init_process_group("nccl" if on_cards else "gloo", timeout=_timeout())
+        card = os.environ.get("LOCAL_RANK", "0")
+        checked_device(f"cuda:{card}")
+        torch.cuda.set_device(int(card))
+    timeout = _timeout()
+    with _other_process_may_die(World.at(rank, size)):
+        dist.init_process_group("nccl" if on_cards else "gloo", timeout=timeout)
     world = ManyProcesses("cuda" if on_cards else "cpu")
     try:
         with use_world(world), _signals(world):
@@ -220,7 +234,7 @@ def _other_process_may_die(world: World) -> Iterator[None]:
     """Turn what torch says of a lost connection into words."""
     try:
         yield
-    except RuntimeError as error:  # torch's DistError is one
+    except (RuntimeError, ValueError) as error:  # torch's DistError is the former
         raise ProcessError(
             f"process {world.rank + 1} of {world.size} lost the others: one of them died, or did "
             "not answer in time. The run has stopped; with a checkpoint it can be resumed, also "
@@ -230,7 +244,7 @@ def _other_process_may_die(world: World) -> Iterator[None]:
 
 @contextmanager
 def _signals(world: ManyProcesses) -> Iterator[None]:
-    """Remember a first Ctrl-C until the iteration is over; say why when told to end."""
+    """Remember a first Ctrl-C, or being told to end, until the iteration is over."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -242,15 +256,8 @@ def _signals(world: ManyProcesses) -> Iterator[None]:
         if not world.asked_to_stop:
             world.asked_to_stop, world.asked_at = True, now
 
-    def end(number: int, frame: FrameType | None) -> None:
-        raise ProcessError(
-            f"process {world.rank + 1} of {world.size} was told to stop, as happens when another "
-            "one has died. With a checkpoint the run can be resumed."
-        )
-
     before = {
-        number: signal.signal(number, handler)
-        for number, handler in ((signal.SIGINT, note_interrupt), (signal.SIGTERM, end))
+        number: signal.signal(number, note_interrupt) for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
         yield

@@ -74,7 +74,7 @@ class TrainingCells:
     @cached_property
     def total_count(self) -> float:
         """The sum of the counts of all cells."""
-        return self.world.number(float(self.counts_N.sum()))
+        return self.world.number(float(self.counts_N.sum(dtype=np.float64)))
 
     @cached_property
     def histogram(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

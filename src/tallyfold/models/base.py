@@ -22,6 +22,7 @@ from tallyfold.errors import (
     NotFittedError,
     ParameterError,
 )
+from tallyfold.inference.agreement import axes_in_words, refuse_differences
 from tallyfold.inference.calibration import MOST_CELLS, calibrate
 from tallyfold.inference.checkpoint import KIND, Checkpoint, fingerprint
 from tallyfold.inference.folder import refuse_foreign
@@ -383,6 +384,13 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
             )
         if world.number(checked_tensor(tensor).nnz) == 0:
             raise DataError("the tensor has no non-zero cell; there is nothing to fit.")
+        given = {
+            "model and parameters": (self.name, self._plain_parameters()),
+            "axes": axes_in_words(tensor.axes) if world.size > 1 else None,
+            "arguments of fit": (str(checkpoint), every, resume),
+        }
+        own_cells = fingerprint(tensor) if world.size > 1 and tensor.nnz else None
+        refuse_differences(world, given, own_cells)
 
     def _run(
         self,

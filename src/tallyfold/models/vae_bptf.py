@@ -60,7 +60,7 @@ Floats = npt.NDArray[np.float64]
 
 LEAST_HELD_OUT = 100
 """With fewer held-out cells than this the encoders stay conjugate: there is too little to learn."""
-START_SWEEPS, BATCH_SWEEPS = 60, 200
+START_SWEEPS, BATCH_SWEEPS, BATCH_WINDOW = 60, 200, 4
 BPTF_MAX_ITER, BPTF_TOL = 200, 1e-5
 """When there is nothing to train on, this is BPTF and stops as BPTF does."""
 
@@ -353,7 +353,19 @@ class VAEBPTF(CountModel):
         values = self._values
         if self.encoder == "paper":
             return Rules(values["max_iter"], values["tol"], self.patience, window=10)
-        return Rules(self._most_iterations, values["tol"], self.patience, warm_up=warming_up)
+        # of visits to drawn entities one may gain nothing by chance: several in a row tell
+        window = 1 if self.batch_entities is None else BATCH_WINDOW
+        return Rules(
+            self._most_iterations, values["tol"], self.patience, window=window, warm_up=warming_up
+        )
+
+    def _caveat(self, n_iter: int) -> str:
+        if self.batch_entities is None or n_iter >= self._start_sweeps:
+            return super()._caveat(n_iter)
+        return (
+            " It had not looked at all entities of its longest axis yet: the factors of the others "
+            "are those it started with."
+        )
 
     @property
     def _start_sweeps(self) -> int:

@@ -1,0 +1,55 @@
+"""What processes may disagree on, and what they must bear with. A script, run by torchrun."""
+
+import time
+
+import numpy as np
+import pytest
+from tests.processes.fits import tensor
+
+import tallyfold as tf
+from tallyfold.errors import BackendError, DataError, ParameterError
+
+
+def refused(error, words, model, part):
+    with pytest.raises(error, match=words):
+        model.fit(part)
+
+
+def own_labels(world, part):
+    """The same cells on axes of the same size, the labels of one axis named by the process."""
+    last = tf.Axis("axis_2", [f"{world.rank}-{label}" for label in range(8)])
+    return tf.CountTensor([*part.axes[:2], last], part.indices, part.counts)
+
+
+def main():
+    with tf.many_processes() as world:
+        part = tf.dealt(tensor)
+        model = tf.BPTF(n_components=2, max_iter=3)
+        refused(ParameterError, "same axes", model, own_labels(world, part))
+        refused(DataError, "very same cells", model, tensor())
+        other = tf.BPTF(n_components=2, max_iter=3, random_state=world.rank)
+        refused(ParameterError, "same model and parameters", other, part)
+        with pytest.raises(ParameterError, match="same arguments"):
+            model.fit(part, every=1 + world.rank)
+        refused(ParameterError, "one process only", tf.Constant(), part)
+        none = part.with_cells(np.zeros(part.nnz, dtype=bool))
+        refused(DataError, "no non-zero cell", model, none)
+        # all cells in one process, none in the other
+        lopsided = model.fit(tensor() if world.first else none)
+        with pytest.raises(BackendError), tf.many_processes("cuda"):
+            pass
+
+    with tf.many_processes() as world:  # again; and reading takes longer than the timeout
+
+        def slowly():
+            time.sleep(4)
+            return tensor()
+
+        even = tf.BPTF(n_components=2, max_iter=3).fit(tf.dealt(slowly))
+    np.testing.assert_allclose(
+        even.posterior_.mean("axis_0"), lopsided.posterior_.mean("axis_0"), rtol=1e-10
+    )
+
+
+if __name__ == "__main__":
+    main()
