@@ -129,18 +129,12 @@ def test_the_command_line_starts_processes_and_one_of_them_writes(events, tmp_pa
         np.testing.assert_allclose(two.posterior_.mean(axis), one.posterior_.mean(axis), rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        (["--processes", "2", "--model", "ptf-kl"], "one process only"),
-        (["--processes", "2", "--value", "nothing"], "nothing"),
-    ],
-)
-def test_bad_input_is_said_once_and_ends_with_code_2(events, tmp_path, more, words):
+def test_bad_input_is_said_once_and_ends_with_code_2(events, tmp_path):
+    more = ["--processes", "2", "--model", "ptf-kl"]
     said = ran(fit_command(events, tmp_path / "bad", *more))
     assert said.returncode == 2
     assert said.stderr.count("tallyfold:") == 1
-    assert words in said.stderr
+    assert "one process only" in said.stderr
     assert "Traceback" not in said.stderr
 
 
