@@ -17,6 +17,7 @@ from tallyfold.probability.counts import CountLikelihood
 
 MIN_CELLS = 20
 MOST_CELLS = 20_000
+"""An even sample of so many is enough."""
 BOUNDS = [(-3.0, 3.0), (0.2, 3.0), (np.log(1e-3), np.log(1e6)), (0.0, 1.0)]
 """Of ln scale, exponent, ln r and spread."""
 CENTRE, WIDTH = np.array([0.0, 1.0, 1.0, 1.0]), np.array([0.5, 0.2, 3.0, 1.0])
@@ -39,17 +40,14 @@ def calibrate(
     dispersion: float | None,
     *,
     start: Calibration | None = None,
-    most_cells: int = MOST_CELLS,
 ) -> Calibration:
     """Maximise the log pmf of unseen cells, and a weak prior, in the four numbers.
 
-    With fewer than 20 cells nothing is changed; with more than `most_cells` an even sample is
-    used. A calibration to start from saves most of the time.
+    With fewer than 20 cells nothing is changed; more than `MOST_CELLS` are more than is needed. A
+    calibration to start from saves most of the time.
     """
     if len(counts_N) < MIN_CELLS:
         return Calibration()
-    step = -(-len(counts_N) // most_cells)
-    counts_N, mean_N, variance_N = counts_N[::step], mean_N[::step], variance_N[::step]
 
     def loss(parameters: Floats) -> float:
         calibration = _calibration(parameters)

@@ -191,13 +191,10 @@ def _iterate(run: Run, step: Step) -> None:
 
 def _check_finite(state: State, objective: float, number: int) -> None:
     bad = [name for name, array in state.items() if not np.all(np.isfinite(array))]
-    world = current_world()
-    if not bad and world.size > 1 and world.number(0.0) > 0:
-        bad = ["some cells of another process"]
-    elif bad and world.size > 1:
-        world.number(1.0)
-    if bad or not np.isfinite(objective):
-        what = f"the values of {', '.join(bad)}" if bad else f"the objective ({objective})"
+    anywhere = current_world().number(float(len(bad))) > 0
+    if anywhere or not np.isfinite(objective):
+        words = ", ".join(bad) or "another process"
+        what = f"the values of {words}" if anywhere else f"the objective ({objective})"
         raise DivergedError(
             f"iteration {number} left the rails: {what} are not finite. Try another random_state, "
             "fewer components or a larger prior shape."
