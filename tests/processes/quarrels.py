@@ -39,10 +39,14 @@ def main():
         with pytest.raises(BackendError), tf.many_processes("cuda"):
             pass
 
-    with tf.many_processes() as world:  # again; and reading takes longer than the timeout
+    for _ in range(20):  # joining again and again finds nothing of the times before
+        with tf.many_processes() as world:
+            assert world.number(1.0) == 2
+
+    with tf.many_processes() as world:  # reading takes longer than the timeout
 
         def slowly():
-            time.sleep(4)
+            time.sleep(9)
             return tensor()
 
         even = tf.BPTF(n_components=2, max_iter=3).fit(tf.dealt(slowly))

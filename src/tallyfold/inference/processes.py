@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import cache
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -32,8 +33,8 @@ TIMEOUT = 60.0
 """Seconds that a process waits for the others; ``TALLYFOLD_PROCESS_TIMEOUT`` changes it."""
 PATIENT = timedelta(days=7)
 """How long the others wait while the first process reads data or writes."""
-_TOLD = itertools.count(1)
-"""Numbers what all wait for; it never starts again, since the store never forgets."""
+_TOLD, _JOINED = itertools.count(1), itertools.count(1)
+"""Number what all wait for, and each joining; they never start again: the store never forgets."""
 SAME_SIGNAL = 5.0
 """Ctrl-C reaches a process twice, from the terminal and from torchrun: within so many seconds."""
 AT_A_TIME = 1 << 28
@@ -207,13 +208,24 @@ def many_processes(device: str = "cpu") -> Iterator[World]:
         torch.cuda.set_device(int(card))
     timeout = _timeout()
     with _other_process_may_die(World.at(rank, size)):
-        dist.init_process_group("nccl" if on_cards else "gloo", timeout=timeout)
+        # who joins a second time must not find the addresses of the first
+        store = dist.PrefixStore(f"tallyfold/joined/{next(_JOINED)}", _store(rank, size, timeout))
+        backend = "nccl" if on_cards else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
     world = ManyProcesses("cuda" if on_cards else "cpu")
     try:
         with use_world(world), _signals(world):
             yield world
     finally:
         dist.destroy_process_group()
+
+
+@cache
+def _store(rank: int, size: int, timeout: timedelta) -> Any:
+    """Return what all processes write to and read from: torchrun keeps one for the whole run."""
+    import torch.distributed as dist
+
+    return next(dist.rendezvous("env://", rank, size, timeout=timeout))[0]
 
 
 def _timeout() -> timedelta:
