@@ -1,6 +1,7 @@
 import gzip
 import json
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -13,6 +14,8 @@ from tests.data.strategies import tensors
 from tallyfold import CountTensor, read_counts, write_counts
 from tallyfold.data.axis import Axis
 from tallyfold.data.formats import FORMATS
+from tallyfold.data.formats.grouping import group_rows
+from tallyfold.data.formats.sql import connected
 from tallyfold.errors import (
     CountError,
     DataError,
@@ -27,9 +30,10 @@ TEXT = [".csv", ".tsv", ".jsonl", ".ndjson", ".tns"]
 ENDINGS = [*FORMATS, *(ending + z for ending in TEXT for z in (".gz", ".zst"))]
 TABLES = [".parquet", ".csv", ".tsv", ".jsonl", ".csv.gz", ".csv.zst", ".jsonl.gz", ".jsonl.zst"]
 
+LABEL = 'çé, "x"'
 EVENTS = pd.DataFrame(
     {
-        "who": ["ann", "bob", "ann", "ann", 'çé, "x"'],
+        "who": ["ann", "bob", "ann", "ann", LABEL],
         "what": ["call", "mail", "call", "mail", "call"],
         "year": [2003, 2004, 2003, 2010, 999],
     }
@@ -154,6 +158,43 @@ def test_a_grouping_larger_than_its_memory_limit_spills(tmp_path):
     pq.write_table(table, tmp_path / "x.parquet")
     small = read_counts(tmp_path / "x.parquet", axes=["user", "item"], memory_limit="60MB")
     assert small == CountTensor.from_frame(table, axes=["user", "item"])
+
+
+class Short:
+    """A connection that runs out of memory, early or late, until there are 64 passes."""
+
+    def __init__(self, connection):
+        self.connection, self.tried = connection, []
+
+    def execute(self, query):
+        if "GROUP BY" in query:
+            self.tried.append(query)
+            if "hash(" not in query or "% 8 = 3" in query:
+                raise duckdb.OutOfMemoryException("failed to allocate")
+        return self.connection.execute(query)
+
+
+def test_a_grouping_too_large_for_one_pass_takes_several(tmp_path):
+    file = tmp_path / "x.parquet"
+    EVENTS.rename(columns={"who": "{who}"}).to_parquet(file)
+    asked = ["{who}", "what"]
+    with connected() as connection:
+        source = FORMATS[".parquet"].source(connection, [str(file)], asked)
+        short = Short(connection)
+        grouped = group_rows(short, source, asked, None, {}, [])
+        cells = sorted(connection.execute("SELECT x0, x1, n FROM cells").fetchall())
+        assert len(short.tried) == 1 + 4 + 64
+        with pytest.raises(duckdb.OutOfMemoryException):
+            group_rows(Short(connection), source, asked, None, {}, [], most_passes=8)
+    assert grouped == (4, 2, False)
+    assert cells == [("ann", "call", 2), ("ann", "mail", 1), ("bob", "mail", 1), (LABEL, "call", 1)]
+
+
+def test_too_little_memory_is_said_with_what_to_do(tmp_path):
+    labels = [f"a rather long label {number:07d}" for number in range(200_000)]
+    pl.DataFrame({"a": labels, "b": labels}).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(FormatError, match="Out of Memory.* Allow more with memory_limit="):
+        read_counts(tmp_path / "x.parquet", axes=["a", "b"], memory_limit="4MB")
 
 
 def test_tns_without_axes_has_numbers_for_labels(tmp_path):

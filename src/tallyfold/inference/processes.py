@@ -200,6 +200,7 @@ def many_processes(device: str = "cpu") -> Iterator[World]:
         return
     import torch
     import torch.distributed as dist
+    from torch.distributed.distributed_c10d import PrefixStore
 
     on_cards = device != "cpu"
     if on_cards:  # each process of a machine has a card of its own
@@ -209,7 +210,7 @@ def many_processes(device: str = "cpu") -> Iterator[World]:
     timeout = _timeout()
     with _other_process_may_die(World.at(rank, size)):
         # who joins a second time must not find the addresses of the first
-        store = dist.PrefixStore(f"tallyfold/joined/{next(_JOINED)}", _store(rank, size, timeout))
+        store = PrefixStore(f"tallyfold/joined/{next(_JOINED)}", _store(rank, size, timeout))
         backend = "nccl" if on_cards else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
     world = ManyProcesses("cuda" if on_cards else "cpu")
@@ -223,9 +224,9 @@ def many_processes(device: str = "cpu") -> Iterator[World]:
 @cache
 def _store(rank: int, size: int, timeout: timedelta) -> Any:
     """Return what all processes write to and read from: torchrun keeps one for the whole run."""
-    import torch.distributed as dist
+    from torch.distributed.rendezvous import rendezvous
 
-    return next(dist.rendezvous("env://", rank, size, timeout=timeout))[0]
+    return next(rendezvous("env://", rank, size, timeout=timeout))[0]
 
 
 def _timeout() -> timedelta:

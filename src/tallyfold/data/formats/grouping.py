@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 Codes = npt.NDArray[np.int32]
 
+PASSES_MORE = 8
+"""How many times as many passes are made when memory did not do."""
+MOST_PASSES = PASSES_MORE**3
+
 
 class Grouped(NamedTuple):
     """How many cells there are, how many rows the fullest has, and whether a row is at fault."""
@@ -43,8 +47,13 @@ def group_rows(
     value: str | None,
     units: Mapping[str, str],
     faults: Sequence[Fault],
+    most_passes: int = MOST_PASSES,
 ) -> Grouped:
-    """Make the table ``cells`` (x0, x1, ..., n, times, faulty): one row per distinct cell."""
+    """Make the table ``cells`` (x0, x1, ..., n, times, faulty): one row per distinct cell.
+
+    DuckDB spills groups to disk, but only so far. Where it runs out of memory the source is read
+    again in several passes, each for some of the cells.
+    """
     labels = []
     for number, name in enumerate(names):
         label = source.columns[name]
@@ -55,13 +64,35 @@ def group_rows(
     count = "1" if value is None else f"TRY_CAST({number_of(source, value)} AS BIGINT)"
     groups = ", ".join(f"x{number}" for number in range(len(names)))
     # One select names things, the next uses the names: a column of the file never gets in between.
-    connection.execute(
-        f"CREATE TEMP TABLE cells AS SELECT {groups}, sum(CASE WHEN fault THEN 0 ELSE one END) AS "
-        f"n, count(*) AS times, bool_or(fault) AS faulty FROM (SELECT {', '.join(labels)}, "
-        f"coalesce({faulty}, true) AS fault, {count} AS one FROM {source.sql}) GROUP BY {groups}"
+    named = (
+        f"SELECT {', '.join(labels)}, coalesce({faulty}, true) AS fault, {count} AS one "
+        f"FROM {source.sql}"
     )
+    passes = 1
+    while not _group_in(connection, named, groups, passes, last=passes >= most_passes):
+        passes *= PASSES_MORE
     query = "SELECT count(*), max(times), bool_or(faulty) FROM cells"
     return Grouped(*one_row(connection, query))
+
+
+def _group_in(connection: Any, named: str, groups: str, passes: int, *, last: bool) -> bool:
+    """Make the table ``cells`` in so many passes over the rows; False if they were too few."""
+    import duckdb
+
+    try:
+        for number in range(passes):
+            head = "INSERT INTO cells" if number else "CREATE TEMP TABLE cells AS"
+            some = "true" if passes == 1 else f"hash({groups}) % {passes} = {number}"
+            connection.execute(
+                f"{head} SELECT {groups}, sum(CASE WHEN fault THEN 0 ELSE one END) AS n, count(*) "
+                f"AS times, bool_or(fault) AS faulty FROM ({named}) WHERE {some} GROUP BY {groups}"
+            )
+    except duckdb.OutOfMemoryException:
+        if last:
+            raise
+        connection.execute("DROP TABLE IF EXISTS cells")
+        return False
+    return True
 
 
 def repeated_cells(connection: Any, shown: str, n_axes: int) -> LabelError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import re
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -53,8 +54,11 @@ def duckdb_errors(shown: str) -> Iterator[None]:
 
     try:
         yield
-    except duckdb.Error as error:
-        lines = [line.strip() for line in str(error).partition("Possible fixes")[0].splitlines()]
+    except (duckdb.Error, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # not DuckDB's: what goes wrong while Arrow fetches its rows has no number
+        words = re.split("Possible (?:fixes|solutions)", str(error))[0]
+        lines = [line.strip() for line in words.splitlines()]
         said = " ".join(line for line in lines if line and not line.startswith(("LINE 1", "^")))
         raise FormatError(f"{shown!r} could not be read: {said[:400]}{_remedy(said)}") from error
 
@@ -65,6 +69,8 @@ def _remedy(said: str) -> str:
         return " Save the file as UTF-8."
     if "state machine" in lowered:
         return " A quote may be open, or lines may end in different ways: write the file anew."
+    if "out of memory" in lowered:
+        return " Allow more with memory_limit=, or leave it out."
     if "permission denied" in lowered:
         return " Ask for the right to read it."
     return ""

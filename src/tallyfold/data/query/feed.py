@@ -62,7 +62,8 @@ def group_batches(
     feed = Feed()
     connection.register("stream", pa.RecordBatchReader.from_batches(first.schema, iter(feed)))
     with ThreadPoolExecutor(1, "tallyfold-grouping") as pool:
-        grouping = pool.submit(group_rows, connection, source, names, value, {}, [])
+        # what has come in is gone: there is no second pass
+        grouping = pool.submit(group_rows, connection, source, names, value, {}, [], 1)
         try:
             for batch in itertools.chain([first], batches, [None]):
                 if not feed.put(batch, grouping):
