@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tallyfold.errors import ParameterError
+from tallyfold.errors import CountError, ParameterError
 from tallyfold.kernels import LIKELIHOODS
 from tallyfold.probability import COUNTS, CountLikelihood
 
@@ -138,3 +138,11 @@ def test_refuses_what_makes_no_sense():
         COUNTS["negative-binomial", True].mean(1.0)
     with pytest.raises(ParameterError, match="`p`"):
         COUNTS["poisson", True].quantile(1.0, 1.0)
+
+
+@pytest.mark.parametrize("likelihood", COUNTS.values(), ids=lambda each: each.name)
+def test_counts_past_64_bits_cannot_be_drawn(likelihood):
+    rng = np.random.default_rng(0)
+    assert likelihood.sample(rng, [1e15, 1.0], r=1.0).min() >= likelihood.lowest
+    with pytest.raises(CountError, match=r"below about 9e18; got one of 1e\+25"):
+        likelihood.sample(rng, [1e25, 1.0], r=1.0)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tallyfold.errors import ParameterError
+from tallyfold.errors import CountError, ParameterError
 from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.probability.families import FAMILIES
 from tallyfold.probability.quantiles import mixture_quantile
@@ -112,7 +112,13 @@ class CountLikelihood:
         rate_, r_ = np.broadcast_arrays(rate_, r_)
         family = FAMILIES[self.family]
         draw = family.sample_positive if self.truncated else family.sample
-        return np.asarray(draw(rng, rate_, r_))
+        try:
+            return np.asarray(draw(rng, rate_, r_))
+        except ValueError as error:  # numpy's, of a rate whose counts pass 64 bits
+            raise CountError(
+                f"counts can be drawn for rates below about 9e18; got one of {rate_.max():.3g}. "
+                "Draw for other cells, or look at the mean and the interval instead."
+            ) from error
 
     def _seen(self, rate: Floats, r: Floats) -> Floats:
         """Return 1 - P0, or ones without truncation."""

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+FEW = 6
+"""Values that have room to be written below an axis."""
+
+
 def score_curves(
     frame: Any,
     x: str,
@@ -65,10 +69,19 @@ def score_curves(
             handles.append(_line(ax, part.dropna(subset=[x, y]).sort_values(x), numbers, number))
         ax.set_xscale("log" if log in ("x", "xy") else "linear")
         ax.set_yscale("log" if log in ("y", "xy") else "linear")
+        if log in ("x", "xy"):
+            _write_few(ax, sorted(table[x].dropna().unique()))
         finish(ax, texts[2], texts[0], texts[1], how_texts, "both")
         if series:
             add_legend(ax, handles, names, how, loc="upper left", bbox_to_anchor=(1.01, 1))
     return ax
+
+
+def _write_few(ax: Axes, values: list[float]) -> None:
+    """Write the values themselves below a logarithmic axis, if they are few, and not 6 x 10^0."""
+    if len(values) <= FEW:
+        ax.set_xticks(values, [f"{value:,g}" for value in values])
+        ax.set_xticks([], minor=True)
 
 
 def _line(ax: Axes, part: Any, numbers: list[str], number: int) -> Any:
