@@ -55,6 +55,7 @@ def coherence(setting: Setting) -> Reproduction:
     table = side_by_side(
         {
             "as the paper ran it": means(paper, "NPMI, neighbours"),
+            "as the paper ran it, by component": means(paper, "NPMI, components"),
             "zeros missing": means(same, "NPMI, neighbours"),
             "zeros missing, by component": means(same, "NPMI, components"),
         },
