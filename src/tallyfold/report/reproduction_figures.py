@@ -97,7 +97,7 @@ def recovery_figures(result: Reproduction) -> Drawn:
             "standard_error",
             xlabel="share of the cells, %",
             ylabel="correlation with the truth",
-            title=f"{str(kind).capitalize()} correlation",
+            title=f"Correlation with the truth: {kind}",
         )
         for kind, part in table.dropna(subset="mean").groupby("correlation of", sort=False)
     }

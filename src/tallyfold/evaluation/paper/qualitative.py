@@ -86,4 +86,4 @@ def _rest(model: CountModel, axis: str) -> Any:
 
 def _dominant(model: CountModel, axis: str, labels: Any) -> Any:
     positions = model.axes_[model.posterior_.axis_number(axis)].positions(list(labels))
-    return np.argmax(model.posterior_.mean(axis)[positions] * _rest(model, axis), axis=1) + 1
+    return np.argmax(model.posterior_.mean(axis)[positions] * _rest(model, axis), axis=1)

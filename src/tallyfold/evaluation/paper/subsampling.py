@@ -77,6 +77,6 @@ def _table(rows: pd.DataFrame, regime: str, *metrics: str) -> pd.DataFrame:
     for metric in metrics:
         names = {"mean": metric, "standard_error": f"{metric}, se"}
         column = means(part, metric).rename(columns=names)[[*keys, *names.values()]]
-        table = column if table is None else table.merge(column, on=keys, how="outer", sort=False)
+        table = column if table is None else table.merge(column, on=keys, how="left")
     assert table is not None
     return table.rename(columns={"split": "share"})

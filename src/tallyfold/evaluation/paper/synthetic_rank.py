@@ -70,10 +70,10 @@ def rank_table(rows: pd.DataFrame) -> pd.DataFrame:
     plain = rows["model"].isin(PLAIN_POISSON)
     rows = rows[rows["metric"] == np.where(plain, "log-pmf", "log-pmf-positive")]
     keys = ["dataset", "model", "components"]
-    table = rows.pivot_table("value", keys, "split", sort=False).reset_index()
-    errors = rows.pivot_table("value", keys, "split", aggfunc="sem", sort=False)
+    table = rows.pivot_table("value", keys, "split", dropna=False).reset_index()
+    errors = rows.pivot_table("value", keys, "split", aggfunc="sem", dropna=False)
     table["held-out cells, se"] = errors["held-out cells"].to_numpy()
     table.columns.name = None
     best = table.groupby(keys[:2])["held-out cells"].transform("min")
     table["lowest"] = np.where(table["held-out cells"] == best, "<", "")
-    return table.sort_values(keys[:2], kind="stable", ignore_index=True)
+    return table
