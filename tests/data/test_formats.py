@@ -15,7 +15,7 @@ from tallyfold import CountTensor, read_counts, write_counts
 from tallyfold.data.axis import Axis
 from tallyfold.data.formats import FORMATS
 from tallyfold.data.formats.grouping import group_rows
-from tallyfold.data.formats.sql import connected
+from tallyfold.data.formats.sql import connected, duckdb_errors
 from tallyfold.errors import (
     CountError,
     DataError,
@@ -195,6 +195,15 @@ def test_too_little_memory_is_said_with_what_to_do(tmp_path):
     pl.DataFrame({"a": labels, "b": labels}).write_parquet(tmp_path / "x.parquet")
     with pytest.raises(FormatError, match="Out of Memory.* Allow more with memory_limit="):
         read_counts(tmp_path / "x.parquet", axes=["a", "b"], memory_limit="4MB")
+
+
+def test_what_goes_wrong_while_rows_are_fetched_is_said_alike():
+    words = "Out of Memory Error: failed to pin block\n\nPossible solutions:\n* none"
+    said = "'x.parquet' could not be read: Out of Memory"
+    with pytest.raises(FormatError, match=said), duckdb_errors("x.parquet"):
+        raise OSError(words)
+    with pytest.raises(FileNotFoundError), duckdb_errors("x.parquet"):
+        raise FileNotFoundError(2, "no such file")
 
 
 def test_tns_without_axes_has_numbers_for_labels(tmp_path):

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 from tallyfold.models.parameters import check_parameters, one_of
 from tallyfold.report.plots.frames import read_numbers
 from tallyfold.report.plots.legible import legible
-from tallyfold.report.plots.style import add_legend, drawing, finish, look, refuse_many
+from tallyfold.report.plots.style import (
+    add_legend,
+    drawing,
+    finish,
+    look,
+    refuse_many,
+    write_values,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,18 +77,11 @@ def score_curves(
         ax.set_xscale("log" if log in ("x", "xy") else "linear")
         ax.set_yscale("log" if log in ("y", "xy") else "linear")
         if log in ("x", "xy"):
-            _write_few(ax, sorted(table[x].dropna().unique()))
+            write_values(ax, sorted(table[x].dropna().unique()), FEW)
         finish(ax, texts[2], texts[0], texts[1], how_texts, "both")
         if series:
             add_legend(ax, handles, names, how, loc="upper left", bbox_to_anchor=(1.01, 1))
     return ax
-
-
-def _write_few(ax: Axes, values: list[float]) -> None:
-    """Write the values themselves below a logarithmic axis, if they are few, and not 6 x 10^0."""
-    if len(values) <= FEW:
-        ax.set_xticks(values, [f"{value:,g}" for value in values])
-        ax.set_xticks([], minor=True)
 
 
 def _line(ax: Axes, part: Any, numbers: list[str], number: int) -> Any:

@@ -9,7 +9,14 @@ import numpy as np
 from tallyfold.errors import DataError
 from tallyfold.evaluation.metrics import METRICS
 from tallyfold.report.plots.frames import read_numbers
-from tallyfold.report.plots.style import COLOURS, PALE_INK, add_legend, drawing, finish
+from tallyfold.report.plots.style import (
+    COLOURS,
+    PALE_INK,
+    add_legend,
+    drawing,
+    finish,
+    write_values,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,9 +91,7 @@ def _ring(ax: Axes, table: pd.DataFrame, rank: float, marker: str, size: int) ->
 def _write_ranks(ax: Axes, rank_R: Any) -> None:
     if rank_R.max() > 8 * rank_R.min() > 0:
         ax.set_xscale("log", base=2)
-    if len(rank_R) <= 12:
-        ax.set_xticks(rank_R, [f"{rank:g}" for rank in rank_R])
-        ax.minorticks_off()
+    write_values(ax, rank_R, 12)
 
 
 def _meaning(choice: Any) -> str:

@@ -141,6 +141,13 @@ def finish(ax: Axes, title: str, x: str, y: str, how: dict[str, Any], grid: str 
         ax.set_axisbelow(True)
 
 
+def write_values(ax: Axes, values: Sequence[float], most: int) -> None:
+    """Write the values themselves below the x axis, if there is room: 5 and 10, not 6 x 10^0."""
+    if len(values) <= most:
+        ax.set_xticks(values, [f"{value:,g}" for value in values])
+        ax.set_xticks([], minor=True)
+
+
 def in_percent(axis: Axis, most: int = 7) -> None:
     """Write shares in per cent, at few places, so that they do not run into each other."""
     from matplotlib.ticker import MaxNLocator
