@@ -1,5 +1,4 @@
 import warnings
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -9,7 +8,11 @@ from scipy.spatial.distance import cdist
 
 import tallyfold as tf
 from tallyfold.errors import DataError, LabelError, ParameterError, ShapeError
-from tallyfold.evaluation.words.coherence import coherence_by_component, coherence_by_word
+from tallyfold.evaluation.words.coherence import (
+    coherence_by_chance,
+    coherence_by_component,
+    coherence_by_word,
+)
 from tallyfold.evaluation.words.cooccurrence import Cooccurrence
 from tallyfold.evaluation.words.neighbours import nearest_rows
 
@@ -190,6 +193,45 @@ def test_a_model_that_found_the_groups_is_more_coherent(planted):
     assert coherence_by_component(model, "word", other, top=8).mean < 0.1
 
 
+def test_by_chance_is_the_mean_over_words_and_others_at_random(planted):
+    tensor, model = planted
+    found = coherence_by_chance(tensor, nearest=6)
+    reference = Cooccurrence.from_tensor(tensor)
+    for row in found.scores.itertuples():
+        assert row.words[0] == row.label
+        assert len(set(row.words)) == 6
+        assert row.npmi == pytest.approx(reference.npmi(row.words))
+    assert found.mean == pytest.approx(found.scores["npmi"].mean())
+    assert found.scores["label"].tolist() == tensor.axis("word").labels.to_pylist()
+    drawn = {word for words in coherence_by_chance(tensor).scores["words"] for word in words[1:]}
+    assert drawn == set(tensor.axis("word").labels.to_pylist())  # the first and the last too
+    again = coherence_by_chance(reference, nearest=6)
+    assert again.scores.equals(found.scores)
+    assert coherence_by_chance(tensor, random_state=1).mean != coherence_by_chance(tensor).mean
+    assert coherence_by_word(model, "word", tensor).mean > coherence_by_chance(tensor).mean + 0.1
+    everything = coherence_by_chance(tensor, nearest=100)
+    assert everything.scores["words"].map(len).tolist() == [30] * 30
+    with pytest.raises(ParameterError, match="`random_state` must be"):
+        coherence_by_chance(tensor, random_state=-1)
+    with pytest.raises(LabelError, match="no axis 'term'"):
+        coherence_by_chance(tensor, "term")
+
+
+def test_a_network_is_scored_by_its_embeddings(planted):
+    tensor, _ = planted
+    model = tf.MLPTF(zeros="observed", embedding_size=4, max_iter=30, learning_rate=0.02)
+    found = coherence_by_word(model.fit(tensor), "word", tensor, nearest=4)
+    vectors, labels = model.vectors("word"), np.array(tensor.axis("word").labels.to_pylist())
+    assert vectors.shape == (30, 4)
+    near = np.argsort(cdist(vectors, vectors), axis=1)[:, :4]
+    assert found.scores["words"].map(sorted).tolist() == [sorted(labels[row]) for row in near]
+    assert found.mean > coherence_by_chance(tensor, nearest=4).mean + 0.1
+    with pytest.raises(LabelError, match="no axis 'term'; there are author, word, year"):
+        model.vectors("term")
+    with pytest.raises(ParameterError, match="MLPTF has no factors"):
+        coherence_by_component(model, "word", tensor)
+
+
 def test_by_component_scores_the_strongest_words(planted):
     tensor, model = planted
     found = coherence_by_component(model, "word", tensor, top=5)
@@ -272,12 +314,3 @@ def test_counts_that_cannot_be_are_refused(pairs, counts, fault):
         Cooccurrence.from_counts(np.array(pairs), counts, 5, ["a", "b"])
     with pytest.raises(ShapeError, match="3 labels need 3 counts"):
         Cooccurrence.from_counts(np.array(pairs), counts, 5, ["a", "b", "c"])
-
-
-def test_a_model_without_factors_has_no_coherence(planted):
-    tensor, fitted = planted
-    model = tf.MLPTF()
-    model._fitted = replace(fitted.fitted_, factors=None)  # as its own fit leaves it
-    for score in (coherence_by_word, coherence_by_component):
-        with pytest.raises(ParameterError, match="MLPTF has no factors"):
-            score(model, "word", tensor)

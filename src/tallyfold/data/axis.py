@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -167,6 +167,14 @@ class Axis:
             f"axis {self._name!r} has no label {listing(unknown, 5)} "
             f"({len(where):,} of {len(asked):,} asked for are unknown). {hint}"
         )
+
+
+def axis_number(axes: Sequence[Axis], name: str) -> int:
+    """Return the position of the axis with this name."""
+    names = [axis.name for axis in axes]
+    if name not in names:
+        raise LabelError(f"there is no axis {name!r}; there are {', '.join(names)}.")
+    return names.index(name)
 
 
 def plain_labels(labels: Any, *, axis: str, allow_missing: bool = False) -> pa.Array:

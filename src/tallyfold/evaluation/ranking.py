@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.data.axis import axis_number
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import DataError, LabelError, ParameterError
+from tallyfold.errors import DataError, ParameterError
 from tallyfold.evaluation.empty_cells import EmptyCells
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
@@ -97,7 +98,7 @@ def ranking(
             f"`k` must be at most `zeros_per_cell`, or all cells are among the first; got {k} "
             f"and {zeros_per_cell}."
         )
-    axis = None if along is None else _axis_number(model, along)
+    axis = None if along is None else axis_number(model.axes_, along)
     rng = np.random.default_rng(random_state)
     cells, empty = _cells_of(model, test, known)
     if most_cells is not None and most_cells < len(cells):
@@ -118,13 +119,6 @@ def ranking(
 def longest_axis(model: CountModel) -> str:
     """Return the name of the axis with the most labels, the first of these."""
     return max(model.axes_, key=len).name
-
-
-def _axis_number(model: CountModel, along: str) -> int:
-    names = [axis.name for axis in model.axes_]
-    if along not in names:
-        raise LabelError(f"there is no axis {along!r}; there are {', '.join(names)}.")
-    return names.index(along)
 
 
 def _cells_of(

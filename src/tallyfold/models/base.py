@@ -313,6 +313,13 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         """
         return self.posterior_.components(axis, top)
 
+    def vectors(self, axis: str) -> Floats:
+        """Return a row of numbers for each label of an axis, near for labels that behave alike.
+
+        Posterior mean factors, or what a network has in their place.
+        """
+        return self.posterior_.mean(axis)
+
     # -- saving -----------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str]) -> None:

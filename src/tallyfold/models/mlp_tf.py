@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.data.axis import Axis
+from tallyfold.data.axis import Axis, axis_number
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
 from tallyfold.inference.loop import Rules, State
@@ -38,7 +38,7 @@ NEGATIVES = {"missing": 0, "observed": 3}
 class MLPTF(CountModel):
     """A network on one embedding per axis: neural collaborative filtering of many axes.
 
-    It has no factors, so no components and no posterior.
+    It has no factors, so no components and no posterior; `vectors` gives its embeddings.
 
     Parameters
     ----------
@@ -129,6 +129,12 @@ class MLPTF(CountModel):
         self.validation = validation
         self.patience = patience
         self.random_state = random_state
+
+    def vectors(self, axis: str) -> Floats:
+        """Return the embedding of each label of an axis."""
+        number = axis_number(self.axes_, axis)
+        table = self.fitted_.extra[f"embedding_{number}"][: len(self.axes_[number])]
+        return np.asarray(table, np.float64)
 
     def _validation_share(self) -> float | None:
         return self.validation  # cells held out are never drawn as empty ones, so zeros do no harm

@@ -11,10 +11,10 @@ from tallyfold.evaluation.paper import (
     line_up,
     qualitative,
     reconstruction,
+    six_models,
     subsampling,
     synthetic_rank,
     synthetic_recovery,
-    word_coherence,
 )
 from tallyfold.evaluation.paper.setting import Setting, built_in_tensors, tensors_in
 from tallyfold.report.reproduction import write_reproduction
@@ -55,7 +55,7 @@ def setting(tmp_path, monkeypatch):
     def observed(dataset, *, subsampled=False):
         return quick_models(dataset, zeros="observed")
 
-    for module in (reconstruction, subsampling, word_coherence):
+    for module in (six_models, subsampling):
         monkeypatch.setattr(module, "as_the_paper_ran_them", observed)
         monkeypatch.setattr(module, "under_the_same_zeros", quick_same)
     tensors = {"nips": words, "movie_rating": ratings}
@@ -77,11 +77,12 @@ def test_the_papers_form_has_the_papers_hyper_parameters():
     assert line_up.paper_form("my own tensor").theta == tf.VAEBPTF.paper().theta
 
 
-def test_mae_and_loglik_are_two_views_of_the_same_fits(setting, tmp_path):
+def test_mae_loglik_and_coherence_are_views_of_the_same_fits(setting, tmp_path):
     said = []
     mae = experiments.EXPERIMENTS["mae"].run(setting)
     again = Setting(setting.tensors, setting.folder, (0, 1), True, announce=said.append)
     loglik = experiments.EXPERIMENTS["loglik"].run(again)
+    experiments.EXPERIMENTS["coherence"].run(again)
     assert said == []  # nothing was fitted again
     table = mae.tables["Mean absolute error"].set_index(["dataset", "model"])
     assert table["published"]["nips", line_up.PAPER_FORM] == 0.532
@@ -156,6 +157,17 @@ def test_coherence_leaves_out_what_has_no_words(setting):
     assert any("movie_rating" in note for note in result.notes)
 
 
+def test_coherence_stands_beside_words_drawn_at_random_and_has_a_network_too(setting, monkeypatch):
+    network = {"MLP-TF": tf.MLPTF(max_iter=1, hidden_units=4), "constant": tf.Constant()}
+    monkeypatch.setattr(six_models, "under_the_same_zeros", lambda dataset: network)
+    table = experiments.EXPERIMENTS["coherence"].run(setting).tables["NPMI"].set_index("model")
+    assert table["zeros missing"][["MLP-TF", "constant"]].between(-1, 1).all()
+    assert table["published"]["MLP-TF"] == -0.206
+    assert "error" not in table  # that it has no components is none
+    assert "zeros missing, by component" not in table
+    assert table["as the paper ran it, by component"]["BPTF"] > -1
+
+
 def test_subsampling_has_every_share_that_is_large_enough(setting, monkeypatch):
     monkeypatch.setattr(subsampling, "SHARES", (0.01, 0.9, 1.0))
     result = experiments.EXPERIMENTS["subsample"].run(setting)
@@ -202,6 +214,17 @@ def test_recovery_finds_the_truth_itself(tmp_path, monkeypatch):
         assert synthetic_recovery.factor_correlation(said, truth, kind) == pytest.approx(1)
         value = synthetic_recovery.parameter_correlation(said, truth, kind, "shape")
         assert value == pytest.approx(1)
+
+
+def test_what_is_the_same_for_all_entities_goes_with_nothing(recwarn):
+    truth = tf.simulate.paper((20, 20, 20), 3, density=None, random_state=0)
+    model = tf.BPTF(n_components=3, zeros="observed", max_iter=3).fit(truth.tensor)
+    said = synthetic_recovery.Predictions(model, truth.tensor, truth.tensor)
+    for kind in ("Pearson", "Spearman"):
+        assert synthetic_recovery.parameter_correlation(said, truth, kind, "rate") is None
+        shapes = synthetic_recovery.parameter_correlation(said, truth, kind, "shape")
+        assert -1 <= shapes <= 1
+    assert not recwarn.list
 
 
 def test_recovery_table(tmp_path, monkeypatch):

@@ -2,59 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from tallyfold.evaluation.experiment import held_out_fifth
-from tallyfold.evaluation.paper.line_up import (
-    BASELINES,
-    FLAGSHIP,
-    PAPER_FORM,
-    PUBLISHED_NAME,
-    as_the_paper_ran_them,
-    under_the_same_zeros,
-)
+from tallyfold.evaluation.paper.line_up import BASELINES, FLAGSHIP, PAPER_FORM, PUBLISHED_NAME
 from tallyfold.evaluation.paper.published import published_loglik, published_value
 from tallyfold.evaluation.paper.setting import Reproduction, Setting
+from tallyfold.evaluation.paper.six_models import fits, hyper_parameters
 from tallyfold.evaluation.paper.tables import means, side_by_side, tests_against
-from tallyfold.evaluation.paper.tuning import tuned
 
 if TYPE_CHECKING:
     import pandas as pd
-
-METRICS = [
-    "mae-mean",
-    "mae-median",
-    "rmse",
-    "log-pmf-positive",
-    "log-pmf-plug-in",
-    "log-pmf",
-    "paper-form",
-    "paper-form-at-mean",
-    "coverage-50",
-    "coverage-80",
-    "coverage-95",
-]
-"""Scores of every fit: `mae` and `loglik` are two views of the same fits."""
-
-
-def fits(setting: Setting) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Run the six models as the paper ran them, and all models under the same zeros."""
-    import pandas as pd
-
-    regimes = {"as-the-paper": as_the_paper_ran_them, "same-zeros": under_the_same_zeros}
-    rows: dict[str, list[pd.DataFrame]] = {regime: [] for regime in regimes}
-    for dataset in setting.tensors:
-        tensor = cache(partial(setting.tensor, dataset))
-        for regime, line_up in regimes.items():
-            models = line_up(dataset)
-            if setting.trials:  # on the training part of the first split
-                train = held_out_fifth(tensor(), setting.seeds[0]).train
-                models = tuned(setting, f"{regime}, {dataset}", models, train)
-            part = f"{regime}-tuned-{setting.trials}" if setting.trials else regime
-            rows[regime].append(setting.rows(part, models, METRICS, tensors={dataset: tensor}))
-    as_paper, same = (pd.concat(parts, ignore_index=True) for parts in rows.values())
-    return as_paper, same
 
 
 def mae(setting: Setting) -> Reproduction:
@@ -77,7 +34,7 @@ def mae(setting: Setting) -> Reproduction:
             "VAE-BPTF against each model, over data sets": _tests(as_paper, same, "mae-mean"),
         },
         [
-            _choice(setting),
+            hyper_parameters(setting),
             "published: the paper's Table 2, its model being the paper's form.",
             "as the paper ran it: MAE of the mean; VAE-BPTF leaves zeros out, the others are "
             "taught that every empty cell is a zero (MLP-TF: three drawn zeros a count), and are "
@@ -112,7 +69,7 @@ def loglik(setting: Setting) -> Reproduction:
             ),
         },
         [
-            _choice(setting),
+            hyper_parameters(setting),
             "published: the paper's Table 3 divided by a fifth of its cells. It leaves out ln y!, "
             "so a value can be above 0, and it is no probability.",
             "as the paper ran it: y ln(rate) - rate, as in the paper, which gives none for NTF-LS "
@@ -123,18 +80,6 @@ def loglik(setting: Setting) -> Reproduction:
             "coverage of 80 %: how often a held-out count falls in its central 80 % interval; "
             "0.80 is right.",
         ],
-    )
-
-
-def _choice(setting: Setting) -> str:
-    if setting.trials:
-        return (
-            f"Hyper-parameters: the best of {setting.trials} trials for each model, 5-fold cross-"
-            "validated on the training part of the first split, from the paper's grids."
-        )
-    return (
-        "Hyper-parameters: those of the paper's Table 1 for its form, ours by default for all "
-        "others, with 10 components. --tune N searches them as the paper did."
     )
 
 

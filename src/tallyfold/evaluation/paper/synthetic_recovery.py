@@ -66,7 +66,8 @@ def synthetic_recovery(setting: Setting) -> Reproduction:
             "assignment with the largest total correlation). shapes and rates: an entity's "
             "posterior Gamma parameters, averaged over components, against the parameters of the "
             "Gamma distribution that its factors were drawn from, which is how we read the paper. "
-            "Averages over the three axes.",
+            "Averages over the three axes. With zeros observed, BPTF's rates are the same for all "
+            "entities of an axis, and there is no correlation.",
             RECIPE_NOTE,
         ],
     )
@@ -78,7 +79,7 @@ def a_share(tensor: CountTensor, seed: int, share: float) -> Split:
     return Split(part, part)
 
 
-def factor_correlation(said: Predictions, truth: Simulation, kind: str) -> float:
+def factor_correlation(said: Predictions, truth: Simulation, kind: str) -> float | None:
     """Return how posterior means go with the true factors, averaged over axes."""
     factors, order = said.model.posterior_, matched_components(said.model, truth)
     pairs = [
@@ -116,9 +117,12 @@ def matched_components(model: CountModel, truth: Simulation) -> npt.NDArray[np.i
     return np.asarray(linear_sum_assignment(-total)[1], np.int64)
 
 
-def _mean_correlation(pairs: list[tuple[Floats, Floats]], kind: str) -> float:
+def _mean_correlation(pairs: list[tuple[Floats, Floats]], kind: str) -> float | None:
+    """Return the mean correlation; None where one side is all the same and goes with nothing."""
     from scipy.stats import pearsonr, spearmanr
 
+    if any(np.ptp(side) == 0 for pair in pairs for side in pair):
+        return None
     correlation: Any = {"Pearson": pearsonr, "Spearman": spearmanr}[kind]
     return float(np.mean([correlation(*pair).statistic for pair in pairs]))
 

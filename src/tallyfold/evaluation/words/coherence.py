@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.data.axis import python_values
+from tallyfold.data.axis import Axis, axis_number, python_values
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.evaluation.words.cooccurrence import EPSILON, Cooccurrence
 from tallyfold.evaluation.words.neighbours import nearest_rows
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model
-from tallyfold.models.parameters import check_parameters, integer, number
+from tallyfold.models.parameters import SEED, check_parameters, integer, number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,12 +53,12 @@ def coherence_by_word(
 ) -> Coherence:
     """Return the mean NPMI of each word and the words nearest to it, as the paper scores models.
 
-    Near is what has a small Euclidean distance between posterior mean factors.
+    Near is what has a small Euclidean distance between a model's `vectors`.
 
     Parameters
     ----------
     model
-        A fitted model with factors.
+        A fitted model.
     axis
         Its axis of words.
     reference
@@ -81,28 +81,54 @@ def coherence_by_word(
     >>> sorted(coherence_by_word(model, "axis_1", tensor).left_out)
     ['not in the reference', 'rare']
     """
-    import pandas as pd
+    _check_by_word(nearest, least, epsilon)
+    words = _Words(_axis_of(model, axis), reference)
+    scored = words.not_rare(least)
+    vector_WK = model.vectors(axis)[words.known_W]
+    near_SN = nearest_rows(vector_WK, scored, min(nearest, len(vector_WK)))
+    return _by_word(words, near_SN, epsilon)
 
-    check_parameters(
-        {"nearest": nearest, "least": least, "epsilon": epsilon},
-        {
-            "nearest": integer(2),
-            "least": number(0, 1, low_included=True),
-            "epsilon": EPSILON,
-        },
+
+def coherence_by_chance(
+    reference: Cooccurrence | CountTensor,
+    axis: str = "word",
+    *,
+    nearest: int = 10,
+    least: float = 0.001,
+    epsilon: float | None = None,
+    random_state: int = 0,
+) -> Coherence:
+    """Return the mean NPMI of each word and others drawn at random: what a model must be above.
+
+    Parameters
+    ----------
+    reference, nearest, least, epsilon
+        As in `coherence_by_word`.
+    axis
+        The axis of words, where the reference is a tensor.
+    random_state
+        Seed of the draws.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.simulate((30, 40, 10), 3, density=0.2).tensor
+    >>> model = tf.BPTF(n_components=3, zeros="observed", max_iter=50).fit(tensor)
+    >>> by_chance = coherence_by_chance(tensor, "axis_1").mean
+    >>> coherence_by_word(model, "axis_1", tensor).mean > by_chance
+    True
+    """
+    _check_by_word(nearest, least, epsilon)
+    check_parameters({"random_state": random_state}, {"random_state": SEED})
+    reference = _checked_reference(reference, axis)
+    words = _Words(reference.words, reference)
+    scored, rng = words.not_rare(least), np.random.default_rng(random_state)
+    n_known = len(words.known_W)
+    others_SN = np.stack(  # among all but the word itself
+        [rng.choice(n_known - 1, min(nearest, n_known) - 1, replace=False) for _ in scored]
     )
-    words = _Words(model, axis, reference)
-    share_V = words.reference.counts_V / words.reference.n_documents
-    scored = np.flatnonzero(share_V[words.place_W] >= least)
-    if len(scored) == 0:
-        raise DataError(f"no word of axis {axis!r} is in {least:.3%} of documents: lower `least`.")
-    factor_WK = model.posterior_.mean(axis)[words.known_W]
-    near_SN = nearest_rows(factor_WK, scored, min(nearest, len(factor_WK)))
-    npmi_S = words.mean_npmi(near_SN, epsilon)
-    lists = [words.labels(row) for row in near_SN]
-    frame = pd.DataFrame({"label": words.labels(scored), "npmi": npmi_S, "words": lists})
-    left_out = {"rare": len(factor_WK) - len(scored), "not in the reference": words.n_unknown}
-    return Coherence(float(npmi_S.mean()), frame, left_out)
+    others_SN += others_SN >= scored[:, None]
+    return _by_word(words, np.column_stack([scored, others_SN]), epsilon)
 
 
 def coherence_by_component(
@@ -132,7 +158,7 @@ def coherence_by_component(
     ['component', 'share', 'npmi', 'words']
     """
     check_parameters({"top": top, "epsilon": epsilon}, {"top": integer(2), "epsilon": EPSILON})
-    words = _Words(model, axis, reference)
+    words = _Words(_axis_of(model, axis), reference)
     parts = model.components(axis, top).groupby("component", sort=False)
     shown = [words.among(part["label"]) for _, part in parts]
     enough = [len(found) > 1 for found in shown]
@@ -150,29 +176,64 @@ def coherence_by_component(
     return Coherence(float(npmi_C.mean()), frame, left_out)
 
 
-class _Words:
-    """The words of a model's axis that a reference knows."""
+def _check_by_word(nearest: int, least: float, epsilon: float | None) -> None:
+    check_parameters(
+        {"nearest": nearest, "least": least, "epsilon": epsilon},
+        {"nearest": integer(2), "least": number(0, 1, low_included=True), "epsilon": EPSILON},
+    )
 
-    def __init__(self, model: CountModel, axis: str, reference: Cooccurrence | CountTensor) -> None:
-        checked_model(model)
-        if isinstance(reference, CountTensor):
-            reference = Cooccurrence.from_tensor(reference, axis)
-        if not isinstance(reference, Cooccurrence):
-            raise ParameterError(
-                f"`reference` must be a Cooccurrence or a CountTensor; got "
-                f"{type(reference).__name__}."
-            )
-        self.axis = model.axes_[model.posterior_.axis_number(axis)]
-        self.reference = reference
-        place_D, found_D = reference.words.find(self.axis.labels)
-        found_D &= reference.counts_V[place_D] > 0
+
+def _axis_of(model: CountModel, name: str) -> Axis:
+    axes = checked_model(model).axes_
+    return axes[axis_number(axes, name)]
+
+
+def _checked_reference(reference: Cooccurrence | CountTensor, axis: str) -> Cooccurrence:
+    if isinstance(reference, CountTensor):
+        return Cooccurrence.from_tensor(reference, axis)
+    if not isinstance(reference, Cooccurrence):
+        raise ParameterError(
+            f"`reference` must be a Cooccurrence or a CountTensor; got {type(reference).__name__}."
+        )
+    return reference
+
+
+def _by_word(words: _Words, lists_SN: Ints, epsilon: float | None) -> Coherence:
+    """Score lists of places, each begun by the word that it is of."""
+    import pandas as pd
+
+    npmi_S = words.mean_npmi(lists_SN, epsilon)
+    lists = [words.labels(row) for row in lists_SN]
+    frame = pd.DataFrame({"label": words.labels(lists_SN[:, 0]), "npmi": npmi_S, "words": lists})
+    rare = len(words.known_W) - len(lists_SN)
+    left_out = {"rare": rare, "not in the reference": words.n_unknown}
+    return Coherence(float(npmi_S.mean()), frame, left_out)
+
+
+class _Words:
+    """The words of an axis that a reference knows."""
+
+    def __init__(self, axis: Axis, reference: Cooccurrence | CountTensor) -> None:
+        self.axis, self.reference = axis, _checked_reference(reference, axis.name)
+        place_D, found_D = self.reference.words.find(axis.labels)
+        found_D &= self.reference.counts_V[place_D] > 0
         self.known_W, self.place_W = np.flatnonzero(found_D), place_D[found_D]
-        self.n_unknown = len(self.axis) - len(self.known_W)
+        self.n_unknown = len(axis) - len(self.known_W)
         if len(self.known_W) < 2:
             raise DataError(
-                f"the reference has {len(self.known_W)} of the {len(self.axis):,} words of axis "
-                f"{axis!r}; coherence needs two. Are words written the same way in both?"
+                f"the reference has {len(self.known_W)} of the {len(axis):,} words of axis "
+                f"{axis.name!r}; coherence needs two. Are words written the same way in both?"
             )
+
+    def not_rare(self, least: float) -> Ints:
+        """Return the places of words in at least a share of the documents."""
+        share_V = self.reference.counts_V / self.reference.n_documents
+        found = np.flatnonzero(share_V[self.place_W] >= least)
+        if len(found) == 0:
+            raise DataError(
+                f"no word of axis {self.axis.name!r} is in {least:.3%} of documents: lower `least`."
+            )
+        return found
 
     def labels(self, rows: npt.NDArray[np.integer]) -> list[Any]:
         """Return the words at some places among those known."""
