@@ -249,6 +249,22 @@ def test_by_component_scores_the_strongest_words(planted):
     assert wider.scores["npmi"].tolist() == pytest.approx(expected)
 
 
+def test_components_switched_off_are_no_topics(planted):
+    tensor, _ = planted
+    model = tf.BPTF(n_components=8, zeros="observed", max_iter=300).fit(tensor)
+    off = model.posterior_.shares() < 0.05 / 8
+    found = coherence_by_component(model, "word", tensor, top=8)
+    assert found.left_out["components switched off"] == off.sum() == 5
+    assert found.scores["component"].isin(np.flatnonzero(~off)).all()
+    every = coherence_by_component(model, "word", tensor, top=8, least=0)
+    assert every.left_out["components switched off"] == 0
+    assert sorted(every.scores["component"]) == list(range(8))
+    part = every.scores[every.scores["component"].isin(found.scores["component"])]
+    assert found.mean == pytest.approx(part["npmi"].mean())
+    assert found.mean > every.mean + 0.05
+    assert len(coherence_by_component(model, "word", tensor, least=0.9).scores) == 3
+
+
 def test_rare_and_unknown_words_are_left_out_and_counted(planted):
     _, model = planted
     # 400 documents with nothing: a word of one document is rarer than 0.3 %, one of two is not

@@ -43,7 +43,8 @@ def coherence(setting: Setting) -> Reproduction:
             "as the paper ran it, and zeros missing: each word and its nine nearest by the "
             "distance between factors, or embeddings for MLP-TF, which has no components; words in "
             "under 0.1 % of the documents are left out. By component: the ten strongest words of "
-            "each component.",
+            "each component; those that hold less than a twentieth of an even share are switched "
+            "off, and left out.",
             "What knows no structure: main effects puts words together that are used equally often "
             "where they are used at all; for the constant, words were drawn at random.",
             f"Data sets without an axis {WORD!r} are left out: "

@@ -137,6 +137,7 @@ def coherence_by_component(
     reference: Cooccurrence | CountTensor,
     *,
     top: int = 10,
+    least: float = 0.05,
     epsilon: float | None = None,
 ) -> Coherence:
     """Return the mean NPMI of each component's strongest words, the usual score of topics.
@@ -148,6 +149,9 @@ def coherence_by_component(
     top
         How many words of each component; those of ``model.components(axis, top)``. Words in no
         document of the reference are left out of their component's score.
+    least
+        Components with less of the total rate than this part of an even share are not scored: the
+        prior has switched them off, and says the same of all words. 0 scores all.
 
     Examples
     --------
@@ -157,9 +161,15 @@ def coherence_by_component(
     >>> coherence_by_component(model, "axis_1", tensor).scores.columns.tolist()
     ['component', 'share', 'npmi', 'words']
     """
-    check_parameters({"top": top, "epsilon": epsilon}, {"top": integer(2), "epsilon": EPSILON})
+    check_parameters(
+        {"top": top, "least": least, "epsilon": epsilon},
+        {"top": integer(2), "least": number(0, 1, low_included=True), "epsilon": EPSILON},
+    )
     words = _Words(_axis_of(model, axis), reference)
-    parts = model.components(axis, top).groupby("component", sort=False)
+    strongest = model.components(axis, top)
+    n_components = strongest["component"].nunique()
+    on = strongest[strongest["share"] >= least / n_components]  # the largest always is
+    parts = on.groupby("component", sort=False)
     shown = [words.among(part["label"]) for _, part in parts]
     enough = [len(found) > 1 for found in shown]
     if not any(enough):
@@ -170,6 +180,7 @@ def coherence_by_component(
     frame = frame[enough].reset_index(drop=True).assign(npmi=npmi_C)
     frame["words"] = [words.labels(found) for found in scored]
     left_out = {
+        "components switched off": n_components - len(shown),
         "components with fewer than two words in the reference": len(shown) - len(scored),
         "words not in the reference": sum(len(part) for _, part in parts) - sum(map(len, shown)),
     }
