@@ -110,6 +110,26 @@ def test_all_ways_in_give_the_same():
             assert other.npmi(topic) == pytest.approx(expected, rel=1e-12)
 
 
+def test_an_array_of_counts_is_a_matrix_and_one_of_words_is_not():
+    counts = np.array([[1, 1, 0], [2, 1, 1]])
+    assert Cooccurrence.from_documents(counts, ["a", "b", "c"]).counts_V.tolist() == [2, 2, 1]
+    assert Cooccurrence.from_documents(counts > 0, [0, 1, 2]).counts_V.tolist() == [2, 2, 1]
+    words = np.array([["a", "b"], ["b", "c"]])
+    assert Cooccurrence.from_documents(words).counts_V.tolist() == [1, 2, 1]
+    with pytest.raises(ParameterError, match="a matrix of documents needs `labels`"):
+        Cooccurrence.from_documents(counts)
+    with pytest.raises(DataError, match="numbers of at least 0"):
+        Cooccurrence.from_documents(np.array([[np.nan, 1.0]]), ["a", "b"])
+
+
+@pytest.mark.parametrize("epsilon", [None, 1e-17, 1e-12, 0.009])
+def test_words_of_every_document_are_together_by_chance(epsilon):
+    reference = Cooccurrence.from_documents([["a", "b", "c"], ["a", "b"]])
+    assert reference.npmi(["a", "b"], epsilon=epsilon) == 0
+    often = Cooccurrence.from_documents([*[["a", "b"]] * 995, *[["c"]] * 5])
+    assert np.isfinite(often.npmi(["a", "b"], epsilon=epsilon))
+
+
 def test_words_that_are_not_asked_for_still_fill_windows():
     text = ["a", "x", "x", "b"]
     apart = Cooccurrence.from_documents([text], ["a", "b"], window=2)
@@ -286,7 +306,9 @@ def test_bad_inputs_are_explained(planted):
     reference = Cooccurrence.from_tensor(tensor)
     with pytest.raises(ParameterError, match="at least two words; got 1"):
         reference.npmi(["v00"])
-    with pytest.raises(ParameterError, match="`epsilon` must be a positive number or None; got 0"):
+    with pytest.raises(
+        ParameterError, match="`epsilon` must be a number in .0, 0.01. or None; got 0"
+    ):
         reference.npmi(["v00", "v01"], epsilon=0)
     with pytest.raises(LabelError, match="axis 'word' has no label 'model'"):
         reference.npmi(["v00", "model"])

@@ -12,7 +12,7 @@ import pytest
 import tallyfold as tf
 from tallyfold.data.split import Split
 from tallyfold.errors import InferenceError, ParameterError, StorageError
-from tallyfold.evaluation.experiment import Experiment, Fit
+from tallyfold.evaluation.experiment import Experiment, Fit, held_out_fifth
 from tallyfold.evaluation.metrics import METRICS
 from tallyfold.models.main_effects import MainEffects
 
@@ -83,6 +83,44 @@ def test_scores_of_ones_own(tensor):
     assert rows.set_index("metric")["value"]["cells"] == rows["test_cells"][0]
 
 
+@pytest.mark.parametrize("value", [None, float("nan"), float("-inf")])
+def test_a_score_that_is_no_number_is_missing(tensor, value, tmp_path):
+    rows = Experiment({"a": tensor}, {"m": tf.Constant()}, {"own": lambda said: value})
+    for _ in range(2):  # as it comes, and as it was kept
+        found = rows.run(tmp_path)
+        assert found["value"].isna().all()
+        assert found["error"].isna().all()
+
+
+def test_a_score_that_returns_text_is_the_fits_error(tensor, tmp_path):
+    rows = Experiment({"a": tensor}, {"m": tf.Constant()}, {"own": lambda said: "good"})
+    assert rows.run(tmp_path)["error"].tolist() == [
+        "the score 'own' must return a number or None; got 'good'."
+    ]
+
+
+def test_a_place_that_cannot_keep_rows_is_refused_before_the_first_fit(tensor, tmp_path):
+    class Unwanted(MainEffects):
+        def fit(self, tensor, **options):
+            raise AssertionError("it was fitted.")
+
+    (tmp_path / "file").write_text("mine")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StorageError, match=r"cannot be a folder to keep rows in: .*place\."):
+            Experiment({"a": tensor}, {"m": Unwanted()}, ["rmse"]).run(place)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_line_is_printed_for_each_fit_that_is_run(tensor, tmp_path, capsys):
+    experiment = Experiment({"a": tensor}, two_models(), ["rmse"])
+    experiment.run(tmp_path)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["[1/2] a, seed 0: constant", "[2/2] a, seed 0: main effects"]
+    experiment.run(tmp_path)
+    Experiment({"a": tensor}, two_models(), ["rmse"]).run(announce=None)
+    assert capsys.readouterr().err == ""
+
+
 def test_a_score_that_a_model_lacks_is_missing_not_wrong(tensor):
     models = {"points": tf.NTFLS(n_components=2, max_iter=3)}
     rows = Experiment({"a": tensor}, models, ["rmse", "coverage-80"]).run().set_index("metric")
@@ -133,14 +171,18 @@ def test_fits_that_failed_are_tried_again_only_when_asked(tensor, tmp_path):
     assert kept.run(tmp_path, retry=True)["error"].isna().all()
 
 
-@pytest.mark.parametrize("change", ["parameter", "metrics", "data"])
+@pytest.mark.parametrize("change", ["parameter", "metrics", "data", "data not loaded", "split"])
 def test_rows_of_another_experiment_are_refused(tensor, tmp_path, change):
     Experiment({"a": tensor}, {"m": tf.MainEffects(max_iter=5)}, ["rmse"]).run(tmp_path)
     other = tf.simulate((30, 20, 10), 2, density=0.2, random_state=9).tensor
+    data = {"data": other, "data not loaded": lambda: other}.get(change, tensor)
     changed = Experiment(
-        {"a": other if change == "data" else tensor},
+        {"a": data},
         {"m": tf.MainEffects(max_iter=6 if change == "parameter" else 5)},
         ["rmse", "mae-mean"] if change == "metrics" else ["rmse"],
+        splits={"80-20": lambda t, seed: tf.split(t, 0.3, random_state=seed)}
+        if change == "split"
+        else None,
     )
     with pytest.raises(StorageError, match="another"):
         changed.run(tmp_path)
@@ -217,6 +259,11 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path):
         ({"models": {}}, "models"),
         ({"tensors": {}}, "tensors"),
         ({"seeds": [0, 0]}, "each once"),
+        ({"seeds": [-1]}, "`seeds` must be .*; got -1"),
+        ({"seeds": 3}, "`seeds` must be a list of seeds; got 3"),
+        ({"seeds": None}, "`seeds` must be a list of seeds; got None"),
+        ({"splits": held_out_fifth}, "`splits` must be a dict by name"),
+        ({"splits": {"x": 3}}, "functions of a tensor and a seed; got 3 for 'x'"),
         ({"models": {"x": object()}}, "models of tallyfold"),
     ],
 )

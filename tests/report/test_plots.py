@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 import tallyfold as tf
@@ -413,6 +414,18 @@ def test_entities_are_where_the_scaling_puts_them(model):
     assert not plots.entity_map(frame, labelled=0).texts
 
 
+def test_many_entities_are_named_from_the_outside():
+    rng = np.random.default_rng(0)
+    place = rng.normal(size=(200, 2))
+    place[77] = 9, 9
+    frame = pd.DataFrame({"label": [f"w{n}" for n in range(200)], "x": place[:, 0]})
+    said = [text.get_text() for text in plots.entity_map(frame.assign(y=place[:, 1])).texts]
+    assert said[0] == "w77"
+    far = np.argsort(-np.hypot(*(place - np.median(place, axis=0)).T))[:30]
+    assert 10 < len(said) <= 30
+    assert set(said) <= {f"w{n}" for n in far}
+
+
 def test_many_groups_are_drawn_together_and_missing_ones_named():
     ax = plots.entity_map(POINTS, "genre")
     names = [text.get_text() for text in ax.get_legend().get_texts()]
@@ -495,6 +508,10 @@ def test_rank_curve_of_a_choice_uses_its_own_rule():
     assert names == [f"best: {choice.best}", f"chosen: {choice.chosen}"]
     assert choice.best == 2
     assert "smaller is better" in ax.get_ylabel()
+    assert "of the difference to the best" in ax.get_ylabel()
+    (bars,) = (one for one in ax.containers if isinstance(one, ErrorbarContainer))
+    drawn_bars = [np.ptp(part[:, 1]) / 2 for part in bars[2][0].get_segments()]
+    assert drawn_bars == pytest.approx(choice.table["difference_se"].fillna(0).tolist())
 
 
 def test_curves_have_the_numbers_of_the_frame_and_gaps_where_there_is_none():

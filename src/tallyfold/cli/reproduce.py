@@ -78,11 +78,14 @@ def reproduce(
         raise ParameterError(
             f"the experiment must be 'all' or one of {', '.join(EXPERIMENTS)}; got {name!r}."
         )
-    from tallyfold.evaluation.paper.setting import Setting
+    from tallyfold.evaluation.paper.setting import Setting, check_tensors
 
     refuse_unwritable(out)
+    chosen = _chosen(data, tensors)
+    if data is not None and (name == "all" or EXPERIMENTS[name].takes_data):
+        check_tensors(chosen)
     setting = Setting(
-        _chosen(data, tensors),
+        chosen,
         out / ("quick-fits" if quick else "fits"),
         tuple(range(seeds or (1 if quick else 3))),
         quick,

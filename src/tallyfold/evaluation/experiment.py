@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallyfold.data.split import Split, split
@@ -20,6 +23,7 @@ from tallyfold.evaluation.row_folder import Row, RowFolder, frame_of
 from tallyfold.inference.checkpoint import fingerprint
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_tensor
+from tallyfold.models.parameters import SEED, check_parameters
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
 Tensors = Mapping[str, CountTensor | Callable[[], CountTensor]]
 Splitter = Callable[[CountTensor, int], Split]
 Scores = Mapping[str, Metric | Callable[[Predictions], float | None]]
+
+DEFAULT_SPLIT = "80-20"
 
 
 class Fit(NamedTuple):
@@ -39,6 +45,18 @@ class Fit(NamedTuple):
     model: str
     seed: int
     done: bool
+
+    @property
+    def text(self) -> str:
+        """The fit in a line."""
+        way = "" if self.split == DEFAULT_SPLIT else f", {self.split}"
+        return f"[{self.number}/{self.total}] {self.dataset}{way}, seed {self.seed}: {self.model}"
+
+
+def say(fit: Fit) -> None:
+    """Print a line for a fit that is about to be run."""
+    if not fit.done:
+        sys.stderr.write(f"{fit.text}\n")
 
 
 def held_out_fifth(tensor: CountTensor, seed: int) -> Split:
@@ -58,7 +76,7 @@ class Experiment:
         treatment of zeros is the model's own.
     metrics
         Names of scores from `METRICS`; or scores by name, functions of `Predictions` of your own
-        among them.
+        among them, which return a number or None.
     seeds
         Seeds of the splits and the models.
     splits
@@ -70,7 +88,7 @@ class Experiment:
     >>> import tallyfold as tf
     >>> tensor = tf.simulate((30, 20, 10), 2, density=0.3).tensor
     >>> experiment = Experiment({"toy": tensor}, {"constant": tf.Constant()}, ["mae-mean"])
-    >>> experiment.run()[["dataset", "zeros", "model", "seed", "metric"]]
+    >>> experiment.run(announce=None)[["dataset", "zeros", "model", "seed", "metric"]]
       dataset    zeros     model  seed    metric
     0     toy  missing  constant     0  mae-mean
     """
@@ -86,21 +104,24 @@ class Experiment:
         for name, given in (("tensors", tensors), ("models", models)):
             if not isinstance(given, Mapping):
                 raise ParameterError(f"`{name}` must be a dict by name; got {given!r}.")
-        if isinstance(seeds, int | str):
+        if not isinstance(seeds, Iterable) or isinstance(seeds, str):  # type: ignore[unreachable]
             raise ParameterError(f"`seeds` must be a list of seeds; got {seeds!r}.")
         self.tensors, self.models = dict(tensors), dict(models)
         self.metrics: Scores = (
             dict(metrics) if isinstance(metrics, Mapping) else checked_metrics(metrics)
         )
         self.seeds = list(seeds)
-        self.splits = {"80-20": held_out_fifth} if splits is None else dict(splits)
+        if not isinstance(splits, Mapping | None):
+            raise ParameterError(f"`splits` must be a dict by name; got {splits!r}.")
+        self.splits = {DEFAULT_SPLIT: held_out_fifth} if splits is None else dict(splits)
         self._check()
+        self._last_split: tuple[tuple[Any, ...], Split, str] | None = None
 
     def run(
         self,
         folder: str | os.PathLike[str] | None = None,
         *,
-        announce: Callable[[Fit], None] | None = None,
+        announce: Callable[[Fit], None] | None = say,
         retry: bool = False,
     ) -> pd.DataFrame:
         """Run the fits that are not done yet, and return all rows.
@@ -109,9 +130,12 @@ class Experiment:
         ----------
         folder
             Where to keep rows as they come, as Parquet. A run that was killed goes on with the
-            same call; rows of an experiment with other settings are refused. None keeps nothing.
+            same call; rows of other models, parameters, data, splits or names of scores are
+            refused. (A score of your own is known by its name alone: give it another one when you
+            change it.) None keeps nothing.
         announce
-            Called with each `Fit` before it is run, and for those found done.
+            Called with each `Fit` before it is run, and for those found done. By default a line is
+            printed for each that is run; None prints nothing.
         retry
             Run fits again that failed before.
 
@@ -147,19 +171,17 @@ class Experiment:
         rows = kept.read(_key(fit))
         if rows is None or (retry and rows[0]["error"] is not None):
             return None
-        wanted = self._setting(fit)
-        held = self.tensors[fit.dataset]
-        known = isinstance(held, CountTensor)  # one that is not loaded cannot be compared
-        if rows[0]["setting"].split()[: 1 + known] != wanted.split()[: 1 + known]:
+        if rows[0]["setting"] != self._setting(fit):
             raise StorageError(
                 f"the folder has rows of another {fit.model!r} on {fit.dataset!r}: parameters, "
-                "metrics or data differ. Take another folder, another name, or the same settings."
+                "metrics, data or splits differ, or they are of an earlier version. Take another "
+                "folder, another name, or the same settings."
             )
         found = {row["metric"]: row for row in rows}
         return [found[metric] for metric in self.metrics]
 
     def _run_one(self, fit: Fit, kept: RowFolder) -> list[Row]:
-        train, test = self.splits[fit.split](self._tensor(fit.dataset), fit.seed)
+        train, test = self._split(fit)[0]
         model = _fresh(self.models[fit.model], fit.seed)
         about = {
             "dataset": fit.dataset,
@@ -183,19 +205,20 @@ class Experiment:
             self.tensors[name] = tensor
         return tensor
 
+    def _split(self, fit: Fit) -> tuple[Split, str]:
+        """Return both parts of a fit's cells, and a checksum of them."""
+        key = fit.dataset, fit.split, fit.seed
+        if self._last_split is None or self._last_split[0] != key:  # models follow each other
+            parts = self.splits[fit.split](self._tensor(fit.dataset), fit.seed)
+            prints = " ".join(fingerprint(part)[:16] for part in parts)
+            self._last_split = key, parts, prints
+        return self._last_split[1:]
+
     def _setting(self, fit: Fit) -> str:
-        """Return checksums of a fit's parameters and metrics, and of its data where at hand."""
+        """Return checksums of a fit's parameters and metrics, and of its cells."""
         parameters = self.models[fit.model].get_params() | {"random_state": fit.seed}
         text = json.dumps([parameters, sorted(self.metrics)], sort_keys=True, default=str)
-        tensor = self.tensors[fit.dataset]
-        data = self._print_of(tensor) if isinstance(tensor, CountTensor) else "-"
-        return f"{hashlib.sha256(text.encode()).hexdigest()[:16]} {data}"
-
-    def _print_of(self, tensor: CountTensor) -> str:
-        prints: dict[int, str] = self.__dict__.setdefault("_prints", {})
-        if id(tensor) not in prints:
-            prints[id(tensor)] = fingerprint(tensor)[:16]
-        return prints[id(tensor)]
+        return f"{hashlib.sha256(text.encode()).hexdigest()[:16]} {self._split(fit)[1]}"
 
     def _check(self) -> None:
         for what in ("tensors", "models", "metrics", "seeds", "splits"):
@@ -210,6 +233,14 @@ class Experiment:
                     f"`models` must hold models of tallyfold; got {type(model).__name__} for "
                     f"{name!r}."
                 )
+        for name, way in self.splits.items():
+            if not callable(way):
+                raise ParameterError(
+                    f"`splits` must hold functions of a tensor and a seed; got {way!r} for "
+                    f"{name!r}."
+                )
+        for seed in self.seeds:
+            check_parameters({"seeds": seed}, {"seeds": SEED})
         if len(set(self.seeds)) < len(self.seeds):
             raise ParameterError(f"`seeds` must name each once; got {self.seeds}.")
 
@@ -247,8 +278,21 @@ def _scores(
 ) -> dict[str, float | None]:
     named = [name for name, score in metrics.items() if isinstance(score, Metric)]
     said = Predictions(model, test, train)
-    own = {name: score(said) for name, score in metrics.items() if not isinstance(score, Metric)}
+    own = {
+        name: _number(name, score(said))
+        for name, score in metrics.items()
+        if not isinstance(score, Metric)
+    }
     return scores_of(model, test, named, train=train) | own
+
+
+def _number(name: str, value: Any) -> float | None:
+    """Return what a score of the user's own gave; what is no number is no value."""
+    if value is None:
+        return None
+    if not isinstance(value, Real):
+        raise ParameterError(f"the score {name!r} must return a number or None; got {value!r}.")
+    return float(value) if math.isfinite(value) else None
 
 
 def _fit_whole(model: CountModel, train: CountTensor) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,8 @@ class RowFolder:
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
         self._place = None if folder is None else Path(folder)
         self._in_memory: dict[str, list[Row]] = {}
+        if self._place is not None:
+            _refuse_unwritable(self._place)
 
     def read(self, key: Sequence[Any]) -> list[Row] | None:
         """Return the rows kept under a key; None if there are none yet."""
@@ -77,7 +80,6 @@ class RowFolder:
         buffer = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), buffer)
         try:
-            self._place.mkdir(parents=True, exist_ok=True)
             replace_file(self._place / name, buffer.getvalue())
         except OSError as error:
             raise StorageError(
@@ -92,6 +94,19 @@ def frame_of(rows: Sequence[Row]) -> pd.DataFrame:
 
     columns = [name for name in SCHEMA.names if name != "setting"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _refuse_unwritable(folder: Path) -> None:
+    """Make the folder, before any work is done whose rows could not be kept."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise StorageError(
+            f"{str(folder)!r} cannot be a folder to keep rows in: {error.strerror or error}. "
+            "Choose another place."
+        ) from error
 
 
 def _name(key: Sequence[Any]) -> str:

@@ -48,8 +48,8 @@ def subsample_figures(result: Reproduction) -> Drawn:
     paper, same = result.tables.values()
     drawn = {}
     for table, score, label in (
-        (paper, "mae-mean", "mean absolute error, as the paper ran it"),
-        (same, "log-pmf-positive", "log pmf given y ≥ 1, zeros missing"),
+        (paper, "MAE of the mean", "MAE of the mean, as the paper ran it"),
+        (same, "log pmf given y >= 1", "log pmf given y ≥ 1, zeros missing"),
     ):
         for dataset, part in table.dropna(subset=score).groupby("dataset", sort=False):
             lines = part[part["model"].isin(_first_models(part))]
@@ -151,7 +151,8 @@ def _entity_bars(title: str, part: pd.DataFrame) -> Axes:
         low=part["low"] * scale,
         high=part["high"] * scale,
     )
-    return top_entities_bars(shares, top=len(shares), xlabel="share of its rate", title=title)
+    xlabel = "rate of the component over the mean rate of all, 90 %"
+    return top_entities_bars(shares, top=len(shares), xlabel=xlabel, title=title)
 
 
 def _if_there(table: pd.DataFrame, column: str) -> str | None:
@@ -173,7 +174,12 @@ FIGURES: dict[str, Callable[[Reproduction], Drawn]] = {
         ("Log score", "log pmf given y >= 1", f"log pmf given y ≥ 1 ({HIGHER})", False),
     ),
     "loglik": _bars(
-        ("Log-likelihood as the paper ran it", "as the paper ran it", "y ln λ - λ per cell", True),
+        (
+            "Log-likelihood as the paper ran it",
+            "as the paper ran it",
+            f"y ln λ - λ per cell ({HIGHER})",
+            True,
+        ),
         ("Log score", "log pmf given y >= 1", f"log pmf given y ≥ 1 ({HIGHER})", False),
     ),
     "ablation": _bars(("MAE", "MAE", f"MAE of the mean ({LOWER})", True)),

@@ -16,7 +16,12 @@ from tallyfold.evaluation.paper import (
     synthetic_rank,
     synthetic_recovery,
 )
-from tallyfold.evaluation.paper.setting import Setting, built_in_tensors, tensors_in
+from tallyfold.evaluation.paper.setting import (
+    Setting,
+    built_in_tensors,
+    check_tensors,
+    tensors_in,
+)
 from tallyfold.report.reproduction import write_reproduction
 
 
@@ -96,6 +101,7 @@ def test_mae_loglik_and_coherence_are_views_of_the_same_fits(setting, tmp_path):
     tests = mae.tables["VAE-BPTF against each model, over data sets"]
     assert set(tests["regime"]) == {"as the paper ran it", "zeros missing"}
     assert tests["data sets"].max() == 2
+    assert tests["p, published"].isna().all()  # the paper printed that against MLP-TF alone
 
 
 def test_parameters_are_searched_on_the_training_part_alone(setting, tmp_path, monkeypatch):
@@ -173,6 +179,20 @@ def test_subsampling_has_every_share_that_is_large_enough(setting, monkeypatch):
     result = experiments.EXPERIMENTS["subsample"].run(setting)
     for table in result.tables.values():  # in the order of numbers, not of words
         assert [*dict.fromkeys(table["share"])] == ["90%", "100%"]
+
+
+def test_subsampling_says_so_if_there_is_too_little(setting):
+    few = Setting({"ratings": ratings, "nips": words}, setting.folder, (0,))
+    with pytest.raises(DataError, match=r"30% .* at least 200 cells; there is only ratings \(\d"):
+        experiments.EXPERIMENTS["subsample"].run(few)
+
+
+def test_squared_errors_have_no_likelihood(setting, monkeypatch):
+    monkeypatch.setattr(subsampling, "SHARES", (0.9,))
+    paper, _ = experiments.EXPERIMENTS["subsample"].run(setting).tables.values()
+    likelihood = paper.set_index("model")["y ln(rate) - rate"]
+    assert likelihood["NTF-LS"].isna().all()
+    assert likelihood["BPTF"].notna().all()
 
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])
@@ -259,7 +279,12 @@ def test_complexity_counts_against_bptf(tmp_path, monkeypatch):
 def test_qualitative_shows_two_that_differ(tmp_path, monkeypatch):
     setting = Setting({"texts": words}, tmp_path / "f", (0,), True)
     result = qualitative.qualitative(setting)
-    profiles, tops, points = result.tables.values()
+    assert [*dict.fromkeys(title.split(": ")[0] for title in result.tables)] == [
+        "texts, zeros observed",
+        "texts, zeros missing",
+    ]
+    profiles, tops, points, *others = result.tables.values()
+    assert others[0]["author"].unique().tolist() == profiles["author"].unique().tolist()
     assert profiles["author"].nunique() == 2
     assert tops.groupby("author").size().tolist() == [10, 10]
     assert {"label", "x", "y", "component"} <= set(points.columns)
@@ -276,11 +301,26 @@ def test_folders_of_tensors(tmp_path):
     pd.DataFrame({"a": ["x"]}).to_parquet(tmp_path / "bad" / "odd.parquet")
     with pytest.raises(DataError, match="'count'"):  # at once, not when its turn comes
         tensors_in(tmp_path / "bad")
+    pd.DataFrame({"a": ["x"], "count": [1]}).to_parquet(tmp_path / "bad" / "odd.parquet")
+    with pytest.raises(DataError, match="odd.parquet' must have at least two axes .* it has a"):
+        tensors_in(tmp_path / "bad")
+    frame = ratings().to_frame()
+    frame[frame["count"] > 1].to_parquet(tmp_path / "bad" / "odd.parquet")  # with its row numbers
+    with pytest.raises(DataError, match="'__index_level_0__'.*index=False"):
+        tensors_in(tmp_path / "bad")
     (tmp_path / "bad" / "odd.parquet").write_bytes(b"PAR1 and then nothing")
     with pytest.raises(FormatError, match="odd.parquet"):
         tensors_in(tmp_path / "bad")
     with pytest.raises(ParameterError, match="folder"):
         tensors_in(tmp_path / "nowhere")
+
+
+def test_tensors_that_cannot_be_fitted_are_found_first():
+    row = pd.DataFrame({"a": ["x"], "b": ["y"], "count": [3]})
+    single = tf.CountTensor.from_frame(row, axes=["a", "b"], value="count")
+    with pytest.raises(DataError, match="'odd' must have at least two cells .*; it has 1"):
+        check_tensors({"good": ratings, "odd": lambda: single})
+    check_tensors({"good": ratings})
 
 
 def test_tensors_that_need_no_data():

@@ -74,10 +74,7 @@ class Setting:
 
     def _say(self, fit: Fit) -> None:
         if not fit.done:
-            way = "" if fit.split == "80-20" else f", {fit.split}"
-            self.announce(
-                f"[{fit.number}/{fit.total}] {fit.dataset}{way}, seed {fit.seed}: {fit.model}"
-            )
+            self.announce(fit.text)
 
 
 @dataclass(frozen=True)
@@ -100,6 +97,15 @@ def tensors_in(folder: Path) -> Tensors:
     if not found:
         raise DataError(f"{str(folder)!r} holds no .parquet file.")
     return found
+
+
+def check_tensors(tensors: Mapping[str, Callable[[], CountTensor]]) -> None:
+    """Read every tensor once: what cannot be fitted is found before hours of fitting."""
+    for name, load in tensors.items():
+        if (cells := load().nnz) < 2:
+            raise DataError(
+                f"{name!r} must have at least two cells with a count, to be split; it has {cells}."
+            )
 
 
 def built_in_tensors() -> Tensors:
@@ -125,4 +131,16 @@ def _axes_of(file: Path) -> list[str]:
             f"{str(file)!r} must have a column 'count' beside its axes; it has "
             f"{', '.join(columns)}."
         )
-    return [name for name in columns if name != "count"]
+    nameless = [name for name in columns if name.startswith("__index_level_")]
+    if nameless:
+        raise DataError(
+            f"{str(file)!r} has a column {nameless[0]!r}: the row numbers of a pandas frame, which "
+            "would be taken for an axis. Write the file again with to_parquet(..., index=False)."
+        )
+    axes = [name for name in columns if name != "count"]
+    if len(axes) < 2:
+        raise DataError(
+            f"{str(file)!r} must have at least two axes beside 'count'; it has "
+            f"{', '.join(axes) or 'none'}."
+        )
+    return axes

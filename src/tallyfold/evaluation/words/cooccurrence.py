@@ -21,7 +21,7 @@ from tallyfold.models.parameters import NONE, check_parameters, number
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-EPSILON = number(0) | NONE
+EPSILON = number(0, 0.01) | NONE
 AT_ONCE = 2**22
 """Pairs of words that are counted at once, needed or not."""
 
@@ -66,14 +66,15 @@ class Cooccurrence:
         Parameters
         ----------
         documents
-            Lists of words, one for each document; or a scipy.sparse matrix, documents x words.
+            Lists of words, one for each document; or a matrix of counts, documents x words, as an
+            array or of scipy.sparse.
         labels
             The words of a matrix's columns; for lists of words, those to count (None: all).
         window
             For lists of words: take every run of so many words for a document of its own, as
             gensim's ``c_npmi`` does with 10. A shorter document is one window.
         """
-        if sparse.issparse(documents):
+        if sparse.issparse(documents) or _is_matrix(documents):
             if labels is None or window is not None:
                 raise ParameterError("a matrix of documents needs `labels`, and has no `window`.")
             return cls._of_matrix(documents, Axis("word", labels))
@@ -169,9 +170,7 @@ class Cooccurrence:
         """Return the NPMI of pairs of words, given by their positions."""
         both_P = self.pair_counts(first_P, second_P) / self.n_documents
         alone_2P = np.log(self.counts_V[np.stack([first_P, second_P])] / self.n_documents)
-        if epsilon is not None:
-            log_both_P = np.log(both_P + epsilon)
-            return np.asarray((log_both_P - alone_2P.sum(axis=0)) / -log_both_P)
+        both_P = both_P + (epsilon or 0.0)
         npmi_P = np.where(both_P > 0, 0.0, -1.0)  # 0 for words that every document has
         some_P = (both_P > 0) & (both_P < 1)
         log_both_P = np.log(both_P[some_P])
@@ -194,6 +193,13 @@ class Cooccurrence:
     @cached_property
     def _documents_VD(self) -> Any:
         return self.documents_DV.T.tocsr()
+
+
+def _is_matrix(documents: Any) -> bool:
+    """Tell counts, documents x words, from an array of words."""
+    return (
+        isinstance(documents, np.ndarray) and documents.ndim == 2 and documents.dtype.kind in "biuf"
+    )
 
 
 def _check_counts(pairs: Any, counts_V: npt.NDArray[Any], n_documents: int) -> None:

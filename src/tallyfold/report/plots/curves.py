@@ -68,7 +68,7 @@ def score_curves(
     table = read_numbers(frame, numbers, [series] if series else [], missing=True)
     parts = [*table.groupby(series, sort=False, dropna=False)] if series else [(y, table)]
     refuse_many(len(parts), "series")
-    names, how = legible((name for name, _ in parts), 26)
+    names, how = legible((name for name, _ in parts), 30)
     texts, how_texts = legible([xlabel or x, ylabel or y, title or f"{y} by {x}"], 90)
     handles = []
     with drawing(ax) as ax:

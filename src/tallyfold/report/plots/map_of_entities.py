@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-FEW_POINTS = 60
+FEW_POINTS, FARTHEST = 60, 30
 
 
 def entity_map(
@@ -40,7 +40,7 @@ def entity_map(
         smaller ones are drawn together in grey.
     labelled
         How many labels to write, from the first row on, where there is room. None writes all
-        if there are at most 60 rows, else none.
+        if there are at most 60 rows, else the 30 farthest out.
     title
         A title of your own.
     ax
@@ -60,7 +60,9 @@ def entity_map(
     points = read_numbers(frame, ["x", "y"], ["label", *([group] if group else [])])
     explained = getattr(frame, "attrs", {}).get("explained")
     kept = f"\n({percent(explained)} of the squared distances is seen)" if explained else ""
-    wanted = labelled if labelled is not None else len(points) * (len(points) <= FEW_POINTS)
+    if labelled is None and len(points) > FEW_POINTS:
+        points, labelled = _outermost_first(points), FARTHEST
+    wanted = len(points) if labelled is None else labelled
     texts, how = legible(points["label"][:wanted], 30)
     with drawing(ax, (6.4, 4.8)) as ax:
         if group:
@@ -74,6 +76,13 @@ def entity_map(
         place_N2 = points[["x", "y"]].to_numpy(np.float64)
         write_where_there_is_room(ax, place_N2, texts, how)
     return ax
+
+
+def _outermost_first(points: pd.DataFrame) -> pd.DataFrame:
+    """Return points in the order of their distance from the middle of most."""
+    place_N2 = points[["x", "y"]].to_numpy(np.float64)
+    distance_N = np.hypot(*(place_N2 - np.median(place_N2, axis=0)).T)
+    return points.iloc[np.argsort(-distance_N, kind="stable")]
 
 
 def _draw_groups(ax: Axes, points: pd.DataFrame, group: str) -> None:

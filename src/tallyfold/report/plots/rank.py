@@ -29,9 +29,11 @@ def rank_curve(choice: Any, *, score: str | None = None, ax: Axes | None = None)
     Parameters
     ----------
     choice
-        What `select_rank` returned, or a frame with columns ``components``, ``mean`` and ``se``.
-        In a frame larger means are better, and a dotted line marks one standard error below the
-        best: the smallest number above it is chosen. `select_rank` compares fold by fold instead.
+        What `select_rank` returned: a dotted line marks the best score, and bars are standard
+        errors of the difference to it, fold by fold. The smallest number whose bar reaches the
+        line is chosen. Or a frame with columns ``components``, ``mean`` and ``se``, where larger
+        means are better: bars are standard errors of the means, the line is one below the best,
+        and the smallest number above it is chosen.
     score
         What the score is; None says it by the metric's name.
     ax
@@ -44,24 +46,26 @@ def rank_curve(choice: Any, *, score: str | None = None, ax: Axes | None = None)
     >>> [text.get_text() for text in rank_curve(table).get_legend().get_texts()]
     ['best: 8', 'chosen: 4']
     """
+    compared = hasattr(choice, "chosen")
+    error = "difference_se" if compared else "se"
     table = read_numbers(
-        getattr(choice, "table", choice), ["components", "mean", "se"], missing=True
+        getattr(choice, "table", choice), ["components", "mean", error], missing=True
     )
     table = table.dropna(subset=["components", "mean"]).sort_values("components")
     if not len(table):
         raise DataError("no number of components has a score; there is nothing to draw.")
-    best, chosen = (
-        (choice.best, choice.chosen) if hasattr(choice, "chosen") else _best_and_chosen(table)
-    )
+    best, chosen = (choice.best, choice.chosen) if compared else _best_and_chosen(table)
     with drawing(ax) as ax:
         bars: Any = {"color": COLOURS[0], "capsize": 3, "linewidth": 1.5, "markersize": 5}
-        ax.errorbar(table["components"], table["mean"], table["se"].fillna(0), fmt="o-", **bars)
+        ax.errorbar(table["components"], table["mean"], table[error].fillna(0), fmt="o-", **bars)
         handles = [_ring(ax, table, best, "o", 10), _ring(ax, table, chosen, "D", 13)]
-        if not hasattr(choice, "chosen"):
-            ax.axhline(_bar(table), color=PALE_INK, linestyle=":", linewidth=1)
+        line = float(table.loc[table["components"] == best, "mean"].iloc[0]) if compared else None
+        line = _bar(table) if line is None else line
+        ax.axhline(line, color=PALE_INK, linestyle=":", linewidth=1)
         _write_ranks(ax, table["components"].to_numpy())
         title = "Score on held-out cells by the number of components"
-        y = f"{score or _meaning(choice)}\n(± one standard error)"
+        of = " of the difference to the best" if compared else ""
+        y = f"{score or _meaning(choice)}\n(± one standard error{of})"
         finish(ax, title, "number of components", y, {}, "y")
         names = [f"best: {best:g}", f"chosen: {chosen:g}"]
         add_legend(ax, handles, names, {}, loc="best", labelspacing=0.8)
