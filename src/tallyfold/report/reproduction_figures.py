@@ -151,8 +151,9 @@ def _entity_bars(title: str, part: pd.DataFrame) -> Axes:
         low=part["low"] * scale,
         high=part["high"] * scale,
     )
-    xlabel = "rate of the component over the mean rate of all, 90 %"
-    return top_entities_bars(shares, top=len(shares), xlabel=xlabel, title=title)
+    ax = top_entities_bars(shares, top=len(shares), title=title)
+    ax.set_xlabel("rate of the component over the mean rate of all (90 % intervals)")
+    return ax
 
 
 def _if_there(table: pd.DataFrame, column: str) -> str | None:
