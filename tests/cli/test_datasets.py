@@ -166,6 +166,7 @@ def test_build_without_files(run: Run, tmp_path: Path) -> None:
         (["build", "nips", "nowhere", "--out", "x.parquet"], "no file or folder 'nowhere'"),
         (["build", "nips", ".", "--out", "x.docx"], "docx"),
         (["build", "nips", ".", "--out", "no/folder/x.npz"], "there is no folder"),
+        (["build", "nips", ".", "--out", "/proc/x.npz"], "'/proc/x.npz' could not be written"),
         (["build", "nips", ".", "--out", "x.npz", "--years", "2004"], "--years wants two years"),
         (["build", "nips", ".", "--out", "x.npz", "--max-words", "x"], "--max-words wants a whole"),
         (["build", "nips", ".", "--out", "x.npz", "--min-df", "x"], "--min-df wants a number"),

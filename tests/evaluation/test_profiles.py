@@ -166,6 +166,8 @@ def test_bad_inputs_are_explained(gamma):
         top_entities(gamma, "word", {"author": author}, draws=1)
     with pytest.raises(ParameterError, match="14 entities with 3 components .* at most 3 .* got 4"):
         scaling(gamma, "word", dimensions=4)
+    with pytest.raises(ParameterError, match="a map needs at least two labels of 'word'; got 0"):
+        scaling(gamma, "word", [])
     with pytest.raises(ParameterError, match="2 entities .* at most 1 dim"):
         scaling(gamma, "word", [label(gamma, "word", 0), label(gamma, "word", 1)])
 

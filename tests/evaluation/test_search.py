@@ -227,6 +227,7 @@ def test_spaces_are_refused_before_the_first_fit(tensor, fits, space, message):
         ({"folds": 1}, "`folds` must be an integer of at least 2"),
         ({"trials": 0}, "`trials` must be a positive integer"),
         ({"metric": "luck"}, "`metric` must be one of .*got 'luck'"),
+        ({"metric": ["rmse"]}, "`metric` must be one of .*got \\['rmse'\\]"),
         ({"pruner": "mean"}, "`pruner` must be 'median', None or"),
         ({"storage": 5}, "`storage` must be a file, the URL of a database or None; got 5"),
         ({"tensor": [1]}, "`tensor` must be a CountTensor; got list"),
@@ -338,9 +339,14 @@ def test_two_models_in_one_storage(tensor, fits):
 
 
 def test_files_that_are_no_storage(tensor, tmp_path):
-    (tmp_path / "text.db").write_text("no database at all, " * 99)
-    with pytest.raises(StorageError, match="text.db' gave: file is not a database"):
-        tune("bptf", tensor, storage=tmp_path / "text.db")
+    for text in ("x", "no database at all, " * 99):
+        (tmp_path / "notes.txt").write_text(text)
+        with pytest.raises(StorageError, match="notes.txt' is no file of SQLite's"):
+            tune("bptf", tensor, storage=tmp_path / "notes.txt")
+        assert (tmp_path / "notes.txt").read_text() == text
+    (tmp_path / "broken.db").write_bytes(b"SQLite format 3\0" + b"and nothing more" * 99)
+    with pytest.raises(StorageError, match="broken.db' gave: "):
+        tune("bptf", tensor, storage=tmp_path / "broken.db")
     with pytest.raises(StorageError, match="there is no folder"):
         tune("bptf", tensor, storage=tmp_path / "nowhere" / "s.db")
     with pytest.raises(StorageError, match="'host/base' gave: .*nonsense") as refused:

@@ -10,6 +10,7 @@ import typer
 
 from tallyfold.cli import options
 from tallyfold.cli.describe import facts_of, show
+from tallyfold.cli.targets import refuse_unwritable
 from tallyfold.cli.terminal import console, printable, show_table
 from tallyfold.errors import ParameterError
 
@@ -201,6 +202,7 @@ def _check_target(out: str) -> None:
     ending_of(file)
     if not file.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(file.parent)!r} to write to.")
+    refuse_unwritable(out)
 
 
 def _stop_words(text: str) -> str | list[str] | None:

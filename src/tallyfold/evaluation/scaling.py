@@ -60,6 +60,8 @@ def scaling(
     mean_DK, own = factors.mean(axis), model.axes_[factors.axis_number(axis)]
     rows = np.arange(len(own)) if labels is None else own.positions(labels)
     possible = min(len(rows) - 1, mean_DK.shape[1], len(COORDINATES))
+    if len(rows) < 2:
+        raise ParameterError(f"a map needs at least two labels of {axis!r}; got {len(rows)}.")
     if dimensions > possible:
         raise ParameterError(
             f"{len(rows):,} entities with {mean_DK.shape[1]} components can be placed in at most "

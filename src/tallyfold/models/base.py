@@ -213,7 +213,10 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         """The factors, with their uncertainty where the model has any."""
         factors = self.fitted_.factors
         if factors is None:
-            raise ParameterError(f"{type(self).__name__} has no factors.")
+            raise ParameterError(
+                f"{type(self).__name__} has no factors; `vectors` gives its embeddings. Components "
+                "and profiles need a model that has, such as BPTF."
+            )
         return factors
 
     @property

@@ -44,7 +44,7 @@ def metric_for(model: CountModel, metric: str | None) -> str:
         if model.name == "ntf-ls" or given.get("loss") == "squared":
             return "rmse"
         return "log-pmf" if given.get("zeros") == "observed" else "log-pmf-positive"
-    if metric not in METRICS:
+    if not isinstance(metric, str) or metric not in METRICS:
         raise ParameterError(f"`metric` must be one of {', '.join(METRICS)}; got {metric!r}.")
     return metric
 

@@ -108,7 +108,17 @@ def _place(storage: Any) -> Any:
         raise StorageError(
             f"{str(file)!r} cannot be made: there is no folder {str(file.parent)!r}."
         )
+    if file.is_file() and not _is_sqlite(file):
+        raise StorageError(
+            f"{str(file)!r} is no file of SQLite's, and would be lost. Name another one."
+        )
     return URL.create("sqlite", database=str(file)).render_as_string(hide_password=False)
+
+
+def _is_sqlite(file: Path) -> bool:
+    """Tell a database, or an empty file that may become one, from other files."""
+    with file.open("rb") as stream:
+        return stream.read(16) in (b"SQLite format 3\0", b"")
 
 
 def _opened(url: str) -> Any:
