@@ -46,7 +46,7 @@ def reproduce(
             min=1,
             metavar="N",
             help="Search each model's parameters first, N trials of 5 folds, as the paper did "
-            "(mae and loglik; long).",
+            "(mae, loglik and coherence; long).",
         ),
     ] = None,
     out: Annotated[

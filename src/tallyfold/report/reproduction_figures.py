@@ -188,6 +188,18 @@ FIGURES: dict[str, Callable[[Reproduction], Drawn]] = {
     "coherence": _bars(
         ("NPMI as the paper ran it", "as the paper ran it", f"NPMI ({HIGHER})", True),
         ("NPMI with zeros missing", "zeros missing", f"NPMI ({HIGHER})", False),
+        (
+            "NPMI by component as the paper ran it",
+            "as the paper ran it, by component",
+            f"NPMI ({HIGHER})",
+            False,
+        ),
+        (
+            "NPMI by component with zeros missing",
+            "zeros missing, by component",
+            f"NPMI ({HIGHER})",
+            False,
+        ),
     ),
     "qualitative": qualitative_figures,
     "complexity": complexity_figures,
