@@ -60,9 +60,9 @@ Floats = npt.NDArray[np.float64]
 
 LEAST_HELD_OUT = 100
 """With fewer held-out cells than this the encoders stay conjugate: there is too little to learn."""
-START_SWEEPS, BATCH_SWEEPS, BATCH_WINDOW = 60, 200, 4
 BPTF_MAX_ITER, BPTF_TOL = 200, 1e-5
 """When there is nothing to train on, this is BPTF and stops as BPTF does."""
+START_SWEEPS, BATCH_WINDOW = BPTF_MAX_ITER, 4
 
 _AXIS_SETS = Rule(
     lambda value: (
@@ -369,18 +369,20 @@ class VAEBPTF(CountModel):
 
     @property
     def _start_sweeps(self) -> int:
-        """At most so many sweeps come before the first visit: more of those that are quick."""
-        if self.batch_entities is None:
-            return min(START_SWEEPS, max(1, self._most_iterations // 2))
-        return min(BATCH_SWEEPS, max(1, self._most_iterations * 2 // 3))
+        """At most so many sweeps come before the first visit: as many as BPTF would make.
+
+        Of a number of iterations that was given they take half, or more where they are quick.
+        """
+        if self.max_iter is None:
+            return START_SWEEPS
+        share = self.max_iter // 2 if self.batch_entities is None else self.max_iter * 2 // 3
+        return min(START_SWEEPS, max(1, share))
 
     @property
     def _most_iterations(self) -> int:
         """The limit of iterations, which leaves room for visits if it is not given."""
         given = int(self._values["max_iter"])
-        if self.max_iter is not None or self.batch_entities is None:
-            return given
-        return given + BATCH_SWEEPS
+        return given if self.max_iter is not None else given + START_SWEEPS
 
     def _rules_for(self, step: Step) -> Rules:
         rules = self._stopping()

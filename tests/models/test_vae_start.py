@@ -1,0 +1,23 @@
+"""The sweeps that VAE-BPTF starts with: as many as help, so that it is never behind BPTF."""
+
+import pytest
+
+import tallyfold as tf
+
+
+@pytest.fixture(scope="module")
+def parts():
+    """High counts, on which BPTF still gains after a hundred sweeps."""
+    truth = tf.simulate.paper((40, 40, 40), 10, density=None, random_state=0).tensor
+    return tf.split(tf.subsample(truth, 0.2, random_state=0), 0.2, random_state=0)
+
+
+def test_where_encoders_add_nothing_it_is_bptf(parts):
+    train, test = parts
+    bptf = tf.BPTF().fit(train)
+    model = tf.VAEBPTF().fit(train)
+    assert bptf.n_iter_ > 100
+    assert not model.fitted_.interactions
+    assert model.score(test) == pytest.approx(bptf.score(test), abs=1e-3)
+    early = tf.VAEBPTF(max_iter=100).fit(train)  # half of them are sweeps
+    assert early.score(test) < model.score(test) - 0.005
