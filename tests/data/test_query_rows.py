@@ -14,6 +14,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from tallyfold.data.formats.sql import connected
 from tallyfold.data.query import feed, read_query, rows
 from tallyfold.data.query.columns import coded_batches
 from tallyfold.errors import CountError, DataError, FormatError, LabelError
@@ -170,7 +171,9 @@ from tallyfold.data.query import read_query
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 def read(n):
     sql = f"SELECT repeat('x', 400) || i % 10 AS a, i % 7 AS b FROM range({n}) AS r(i)"
-    return read_query(duckdb.connect(), sql, ["a", "b"], memory_limit="64MB").total
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")  # ours has none, this is the caller's
+    return read_query(connection, sql, ["a", "b"], memory_limit="64MB").total
 read(1000)
 before = peak()
 assert read(1_500_000) == 1_500_000
@@ -183,6 +186,12 @@ def test_memory_does_not_grow_with_the_rows():
         [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True
     )
     assert int(done.stdout) < 300  # MiB, of 600 that went through
+
+
+def test_slow_reading_draws_no_bar_among_the_output():
+    with connected() as connection:
+        bar = "SELECT current_setting('enable_progress_bar')"
+        assert connection.execute(bar).fetchone() == (False,)
 
 
 SLOW = """

@@ -29,6 +29,7 @@ def connected(memory_limit: str | None = None, file: str | None = None) -> Itera
         connection = duckdb.connect(file or ":memory:", read_only=file is not None, config=config)
         try:
             connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("SET enable_progress_bar = false")  # it would go to stdout
             if memory_limit is not None:
                 _limit_memory(connection, memory_limit)
             yield connection
