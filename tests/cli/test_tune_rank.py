@@ -24,6 +24,12 @@ for verb in (tune, rank):
 QUICK = ("--model", "bptf", "--folds", "2", "--set", "max_iter=3", "--set", "validation=null")
 
 
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    """Be in a folder of one's own: searches leave a file where they are made."""
+    monkeypatch.chdir(tmp_path)
+
+
 class Result(NamedTuple):
     code: int
     out: str
@@ -109,25 +115,28 @@ def test_tune_as_json_goes_on_in_its_storage(run, counts, tmp_path):
     again = run(*arguments)
     assert json.loads(again.out) == first
     assert again.err == ""  # nothing was run
-    other = run(*arguments, "--study", "bptf", "--seed", 1)
-    assert other.code == 2
-    assert "is of another call: its tensor was" in other.err
+    other = run(*arguments, "--study", "mine")
+    assert json.loads(other.out)["score"] == first["score"]
+    refused = run(*arguments, "--study", "mine", "--seed", 1)
+    assert refused.code == 2
+    assert "study 'mine' in" in refused.err
+    assert "is of another call: its tensor was" in refused.err
 
 
 def test_tune_says_how_to_go_on_after_an_interrupt(run, counts, tmp_path, monkeypatch):
     arguments = ("tune", counts, *QUICK, "--choices", "n_components=1,2,3")
-    kept = ("--storage", tmp_path / "s.db", "--out", tmp_path / "best.json")
+    kept = ("--out", tmp_path / "best.json")
     interrupted_at(monkeypatch, search_course, 3)
     result = run(*arguments, *kept)
     assert result.code == 130
     assert "interrupted; run the same command to go on" in result.err
     assert "best: n_components=" in result.out
     assert (tmp_path / "best.json").exists()
-    assert run(*arguments, *kept).code == 0
-    interrupted_at(monkeypatch, search_course, 0)
-    nothing = run(*arguments)
-    assert (nothing.code, nothing.out) == (130, "")
-    assert "nothing was kept. Use --storage FILE" in nothing.err
+    ended = run(*arguments, *kept)
+    assert ended.code == 0
+    assert [int(n) for n in re.findall(r"trial (\d) of 3: complete", ended.err)] == [2, 3]
+    assert "trials are kept in 'tallyfold-search.db'" in ended.out
+    assert (tmp_path / "tallyfold-search.db").exists()
     interrupted_at(monkeypatch, search_course, 0)
     empty = run(*arguments, "--storage", tmp_path / "s.db", "--study", "new", "--json")
     assert empty.code == 130

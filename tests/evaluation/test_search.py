@@ -37,6 +37,12 @@ SMALL = {"n_components": [1, 3, 5], "prior_shape": [0.1, 1.0]}
 WIDE = {"n_components": ("int", 1, 9), "prior_shape": ("log", 0.01, 100.0)}
 
 
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    """Be in a folder of one's own: searches leave a file where they are made."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="module")
 def tensor():
     return tf.simulate((20, 15, 8), n_components=2, density=0.3, random_state=1).tensor
@@ -153,7 +159,9 @@ def test_a_model_of_means_has_no_log_pmf(tensor):
 
 
 def test_saved_parameters_make_the_model_again(tensor, fits, tmp_path):
-    found = tune(tf.BPTF(max_iter=33), tensor, GRID | {"prior_shape": np.array([1.0])}, folds=2)
+    found = tune(
+        tf.BPTF(max_iter=33), tensor, GRID | {"prior_shape": np.array([1.0])}, 2, storage=None
+    )
     found.save(tmp_path / "best.json")
     document = json.loads((tmp_path / "best.json").read_text())
     assert document["parameters"] == {"max_iter": 33, "n_components": 3, "prior_shape": 1.0}
@@ -268,6 +276,18 @@ def test_a_search_is_found_again_in_its_file(tensor, fits, tmp_path):
     assert settled(again) == settled(first) == settled(tune("bptf", tensor, SMALL, folds=2))
 
 
+def test_trials_are_kept_unless_said_otherwise(tensor, fits, tmp_path):
+    alone = tune("bptf", tensor, SMALL, folds=2, storage=None)
+    assert list(tmp_path.iterdir()) == []
+    first, other = (tune("bptf", tensor, SMALL, folds=folds) for folds in (2, 3))
+    assert [file.name for file in tmp_path.iterdir()] == ["tallyfold-search.db"]
+    calls = len(fits)
+    again, other_again = (tune("bptf", tensor, SMALL, folds=folds) for folds in (2, 3))
+    assert len(fits) == calls
+    assert settled(again) == settled(first) == settled(alone)
+    assert settled(other_again) == settled(other) != settled(first)
+
+
 def test_an_interrupt_keeps_what_is_finished(tensor, monkeypatch):
     calls = itertools.count()
 
@@ -294,7 +314,7 @@ def test_an_interrupt_before_anything_is_an_interrupt(tensor, monkeypatch):
 
     monkeypatch.setattr(search_course, "fold_score", scored)
     with pytest.raises(KeyboardInterrupt):
-        tune("bptf", tensor, GRID, folds=2)
+        tune("bptf", tensor, GRID, folds=2, storage=None)
 
 
 def test_a_fit_cut_short_is_not_scored(tensor):
@@ -318,6 +338,7 @@ def test_a_fit_cut_short_is_not_scored(tensor):
         ({"folds": 3}, "its folds was 2; here it is 3"),
         ({"metric": "rmse"}, 'its metric was "log-pmf-positive"'),
         ({"random_state": 1}, "its random_state was 0"),
+        ({"pruner": None}, 'its pruner was "median"; here it is null'),
         ({"tensor": tf.simulate((9, 9), 2, density=0.5).tensor}, "its tensor was"),
         ({"model": "main-effects", "space": None}, 'its model was "bptf"'),
     ],
@@ -378,14 +399,14 @@ def test_a_trial_taken_for_dead_is_left_to_the_others(tensor, monkeypatch):
 
     def scored(model, parameters, parts, fold, metric):
         if not rivals:  # another process voids our first trial while its fit goes on
-            study = optuna.load_study(study_name="bptf", storage=storage)
+            study = optuna.load_study(study_name="mine", storage=storage)
             rivals.append(Claims(study, space_for(tf.BPTF(), SMALL), 6, 0))
             mine = optuna.trial.Trial(study, rivals[0].standing()[0]._trial_id)
             rivals[0].give_up(mine, "its process died")
         return made_up(model, parameters, parts, fold, metric)
 
     monkeypatch.setattr(search_course, "fold_score", scored)
-    found = tune("bptf", tensor, SMALL, 2, storage=storage)
+    found = tune("bptf", tensor, SMALL, 2, storage=storage, study="mine")
     assert found.trials["state"].tolist() == ["complete"] * 6
     assert len(storage.get_all_trials(0)) == 7
 

@@ -15,6 +15,8 @@ from tallyfold.errors import InterruptedWarning, ParameterError
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
+GO_ON = "run the same command to go on"
+
 Show = Callable[[float, int, str, bool], None]
 
 
@@ -58,14 +60,14 @@ def progress(errors: Console) -> Iterator[Show]:
 
 
 @contextmanager
-def interruptible(option: str) -> Iterator[None]:
-    """Turn a Ctrl-C that left nothing into a message and an exit code."""
+def interruptible(how: str) -> Iterator[None]:
+    """Turn a Ctrl-C that left no result into a message, with how to go on, and an exit code."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InterruptedWarning)  # `end` says it
         try:
             yield
         except KeyboardInterrupt:
-            typer.echo(f"tallyfold: interrupted; nothing was kept. Use {option}.", err=True)
+            typer.echo(f"tallyfold: interrupted; {how}.", err=True)
             raise typer.Exit(INTERRUPTED) from None
 
 
@@ -75,7 +77,7 @@ def end(interrupted: bool, has_result: bool, kept: bool) -> None:
         if not has_result:
             raise typer.Exit(1)
         return
-    how = "run the same command to go on" if kept else "the above is what was finished"
+    how = GO_ON if kept else "the above is what was finished"
     typer.echo(f"tallyfold: interrupted; {how}.", err=True)
     raise typer.Exit(INTERRUPTED)
 

@@ -82,7 +82,7 @@ def rank(
         raise ParameterError(f"--plot must end in {', '.join(FIGURES)}; got {str(plot)!r}.")
     tensor = training_part(files, given, test_size, seed)
     chosen = chosen_model(model, fixed)
-    with interruptible("--keep FILE"), progress(error_console()) as shown:
+    with interruptible("nothing was kept. Use --keep FILE"), progress(error_console()) as shown:
         found = select_rank(
             tensor,
             numbers,

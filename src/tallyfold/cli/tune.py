@@ -9,6 +9,7 @@ import typer
 
 from tallyfold.cli import options, search_options
 from tallyfold.cli.long_runs import (
+    GO_ON,
     check_targets,
     end,
     error_console,
@@ -19,6 +20,7 @@ from tallyfold.cli.long_runs import (
 from tallyfold.cli.search_options import chosen_model, parsed, training_part
 from tallyfold.cli.terminal import console, printable, show_table
 from tallyfold.errors import ParameterError
+from tallyfold.evaluation.search.storage import SEARCH_FILE, shown_place
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,11 +59,15 @@ def tune(
     test_size: search_options.TestSize = 0.0,
     seed: search_options.Seed = 0,
     storage: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Keep trials here, to go on later or share the work."),
-    ] = None,
+        str,
+        typer.Option(
+            metavar="FILE|URL",
+            help="Keep trials here, to go on later or share the work: SQLite, or a database.",
+        ),
+    ] = SEARCH_FILE,
     study: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Its name in there, if not the model's.")
+        str | None,
+        typer.Option(metavar="NAME", help="A name in there; else each search has its own place."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -71,8 +77,8 @@ def tune(
 ) -> None:
     """Search for the parameters with which a model predicts best.
 
-    Each trial is a k-fold cross-validation. With --storage, Ctrl-C loses
-    nothing: the same command goes on, and may run several times at once.
+    Each trial is a k-fold cross-validation, and kept. Ctrl-C loses nothing:
+    the same command goes on, and may run several times at once.
 
     \b
     [bold]Examples[/]
@@ -89,7 +95,7 @@ def tune(
     tensor = training_part(files, given, test_size, seed)
     chosen = chosen_model(model, fixed)
     errors = error_console()
-    with interruptible("--storage FILE"), progress(errors) as shown:
+    with interruptible(GO_ON), progress(errors) as shown:
         found = search_for(
             chosen,
             tensor,
@@ -111,7 +117,8 @@ def tune(
         typer.echo(json.dumps(document | {"rows": rows}, ensure_ascii=False, indent=2))
     else:
         _show(found, out, console())
-    end(found.interrupted, has_best, storage is not None)
+        console().print(f"trials are kept in {shown_place(storage)}", markup=False, soft_wrap=True)
+    end(found.interrupted, has_best, kept=True)
 
 
 def _space(space: str | None, choices: Sequence[str] | None) -> Any:

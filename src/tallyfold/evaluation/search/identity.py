@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +11,12 @@ from tallyfold.errors import StorageError
 
 SHOWN = 100
 """Characters of a setting that a message shows."""
+
+
+def name_of(settings: Mapping[str, Any], model: str) -> str:
+    """Return a name that settings have to themselves, beginning with the model's."""
+    text = json.dumps(settings, sort_keys=True)
+    return f"{model}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
 def refuse_other(known: Any, wanted: Mapping[str, Any], where: str, instead: str) -> None:

@@ -43,7 +43,7 @@ class Search:
     >>> import tallyfold as tf
     >>> from tallyfold.evaluation.search.tune import tune
     >>> tensor = tf.simulate((30, 20, 10), n_components=2, density=0.3).tensor
-    >>> found = tune("constant", tensor, folds=2)
+    >>> found = tune("constant", tensor, folds=2, storage=None)
     >>> found.trials.columns.tolist()
     ['number', 'state', 'likelihood', 'fold_1', 'fold_2', 'mean', 'se', 'seconds', 'error']
     """

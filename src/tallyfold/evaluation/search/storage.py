@@ -16,6 +16,8 @@ from tallyfold.evaluation.search.identity import refuse_other
 if TYPE_CHECKING:
     from optuna import Study
 
+SEARCH_FILE = "tallyfold-search.db"
+"""Where trials are kept if nothing else is said: a file of SQLite's in the working folder."""
 IDENTITY = "tallyfold-search"
 """The study's attribute that says what it is a search of."""
 WAIT_FOR_LOCK = 60.0
@@ -66,7 +68,7 @@ def opened_study(storage: Any, name: str, identity: dict[str, Any], pruner: Any)
                 pruner=pruner,
             )
         )
-        _check_identity(study, identity, _shown(storage))
+        _check_identity(study, identity, shown_place(storage))
         yield study
     finally:
         if isinstance(place, str) and hasattr(opened, "engine"):
@@ -133,14 +135,14 @@ def _opened(url: str) -> Any:
             if attempt == TRIES - 1 or not _may_pass(error):
                 raise StorageError(
                     "`storage` must be a file of SQLite's, in a place that has room and can be "
-                    f"written to, or the URL of a database; {_shown(url)} gave: "
+                    f"written to, or the URL of a database; {shown_place(url)} gave: "
                     f"{getattr(error, 'orig', None) or error}"
                 ) from error
             time.sleep(random.random() * 0.2 * 2**attempt)
     raise AssertionError("not reached")
 
 
-def _shown(storage: Any) -> str:
+def shown_place(storage: Any) -> str:
     """Return what to call a storage in a message: without a password."""
     return repr(str(storage).rpartition("@")[2])
 

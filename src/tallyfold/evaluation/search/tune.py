@@ -14,12 +14,19 @@ from tallyfold.errors import InterruptedWarning, ParameterError
 from tallyfold.evaluation.search.claims import Claims
 from tallyfold.evaluation.search.course import Course, SearchProgress
 from tallyfold.evaluation.search.cross_validation import fresh_model, metric_for
+from tallyfold.evaluation.search.identity import name_of
 from tallyfold.evaluation.search.result import Search, search_of
 from tallyfold.evaluation.search.spaces import Space, space_for
-from tallyfold.evaluation.search.storage import opened_study, quiet_optuna, require_optuna
+from tallyfold.evaluation.search.storage import (
+    SEARCH_FILE,
+    opened_study,
+    quiet_optuna,
+    require_optuna,
+)
 from tallyfold.inference.checkpoint import fingerprint
 from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import SEED, check_parameters, integer
+from tallyfold.version import __version__
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
@@ -37,7 +44,7 @@ def tune(
     trials: int = 20,
     *,
     metric: str | None = None,
-    storage: str | os.PathLike[str] | BaseStorage | None = None,
+    storage: str | os.PathLike[str] | BaseStorage | None = SEARCH_FILE,
     study: str | None = None,
     pruner: Literal["median"] | BasePruner | None = "median",
     random_state: int = 0,
@@ -66,10 +73,12 @@ def tune(
         A score from `METRICS`. None is the log pmf of the held-out counts, given that they are at
         least one if zeros are missing, and ``"rmse"`` for models of means only.
     storage, study
-        A file (SQLite) or the URL of a database to keep trials in; None keeps them in memory.
+        A file (SQLite) or the URL of a database to keep trials in; None keeps them in memory only.
         The same call goes on where it stopped, also after a crash, and several processes that make
-        it at once share the work. The study's name is the model's if None. A study of another
-        model, space, tensor or setting is refused.
+        it at once share the work. Without a name for the study each search has a place of its own,
+        so that one file does for many. With one, a study of another model, space, tensor, setting
+        or version of tallyfold is refused. A change in the code of a model of your own is not
+        seen: name another study then.
     pruner
         Ends trials early. ``"median"``: from the second fold and the sixth trial on, those whose
         mean so far is worse than the median of others on the same folds. Or None, or a pruner of
@@ -90,7 +99,7 @@ def tune(
     --------
     >>> import tallyfold as tf
     >>> tensor = tf.simulate((30, 20, 10), n_components=2, density=0.3).tensor
-    >>> found = tune(tf.BPTF(max_iter=20), tensor, {"n_components": [1, 2]}, folds=2)
+    >>> found = tune(tf.BPTF(max_iter=20), tensor, {"n_components": [1, 2]}, folds=2, storage=None)
     >>> found.best, found.model().max_iter
     ({'n_components': 2}, 20)
     """
@@ -107,17 +116,21 @@ def tune(
     searched = {name for dimension in chosen.dimensions for name in dimension.names}
     others = {n: v for n, v in fixed._plain_parameters().items() if n not in searched}
     identity = {
+        "tallyfold": __version__,
         "model": fixed.name,
         "space": chosen.document(),
         "parameters": others,
         "tensor": fingerprint(tensor),
         "folds": folds,
         "metric": score,
+        "pruner": pruner if pruner is None or pruner == "median" else type(pruner).__name__,
         "random_state": random_state,
     }
     with (
         quiet_optuna(),
-        opened_study(storage, study or fixed.name, identity, _pruner(pruner)) as opened,
+        opened_study(
+            storage, study or name_of(identity, fixed.name), identity, _pruner(pruner)
+        ) as opened,
     ):
         claims = Claims(opened, chosen, trials, random_state)
         course = Course(claims, fixed, parts, score, callback, shared=storage is not None)
