@@ -10,7 +10,10 @@ from tallyfold.evaluation.paper.experiments import EXPERIMENTS
 from tallyfold.evaluation.paper.setting import Reproduction
 from tallyfold.inference.folder import replace_file
 from tallyfold.report.markdown import markdown_table
-from tallyfold.report.reproduction_figures import FIGURES
+from tallyfold.report.reproduction_figures import FIGURES, is_map
+
+MAP_ROWS = 10
+"""Places of a map that the page lists; all are in the table's file and in the figure."""
 
 
 def write_reproduction(
@@ -39,7 +42,7 @@ def write_reproduction(
         replace_file(page, text.encode())
         tables = []
         for title, frame in result.tables.items():
-            tables.append(folder / f"{name}-{_slug(title)}.csv")
+            tables.append(folder / _table_file(name, title))
             replace_file(tables[-1], frame.to_csv(index=False).encode())
     except OSError as error:
         raise StorageError(
@@ -57,7 +60,10 @@ def page_of(name: str, result: Reproduction, command: str, figures: list[str]) -
     lines += [f"Made by `{command}`.", ""]
     lines += [f"- {note}" for note in result.notes]
     for title, frame in result.tables.items():
-        lines += ["", f"## {title}", "", markdown_table(frame)]
+        shown = frame.head(MAP_ROWS) if is_map(frame) else frame
+        lines += ["", f"## {title}", "", markdown_table(shown)]
+        if len(shown) < len(frame):
+            lines += ["", f"{len(frame) - len(shown)} more rows are in {_table_file(name, title)}."]
     lines += [f"\n![{name}]({file})" for file in figures]
     return "\n".join(lines) + "\n"
 
@@ -73,6 +79,10 @@ def _write_figures(name: str, result: Reproduction, folder: Path) -> list[Path]:
         files.append(folder / f"{name}-{_slug(title)}.png")
         replace_file(files[-1], buffer.getvalue())
     return files
+
+
+def _table_file(name: str, title: str) -> str:
+    return f"{name}-{_slug(title)}.csv"
 
 
 def _slug(title: str) -> str:

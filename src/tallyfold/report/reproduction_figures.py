@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tallyfold.evaluation.paper.setting import Reproduction
+from tallyfold.evaluation.paper.synthetic_rank import MORE
+from tallyfold.evaluation.paper.synthetic_recipe import TRUE_COMPONENTS
 from tallyfold.report.plots.curves import score_curves
 from tallyfold.report.plots.dots import score_bars
 from tallyfold.report.plots.entities import top_entities_bars
@@ -69,18 +71,26 @@ def subsample_figures(result: Reproduction) -> Drawn:
 
 
 def rank_figures(result: Reproduction) -> Drawn:
-    """Draw the negative log-likelihood against the number of components."""
+    """Draw the negative log-likelihood against the number of components, less that at the truth."""
+    import pandas as pd
+
     (table,) = result.tables.values()
+    kinds = {cells: MORE.format(cells) for cells in ("fitted cells", "held-out cells")}
+    long = pd.concat(
+        table.assign(cells=cells, more=table[column], se=table[f"{column}, se"])
+        for cells, column in kinds.items()
+    )
     return {
         f"{data} {model}": score_curves(
-            part.melt(["components"], ["fitted cells", "held-out cells"], "cells", "nll"),
+            part,
             "components",
-            "nll",
+            "more",
             "cells",
-            ylabel="negative log-likelihood per cell",
-            title=f"{model}, {data} (truly 10)",
+            _if_there(part, "se"),
+            ylabel=f"negative log-likelihood per cell, less that of {TRUE_COMPONENTS}",
+            title=f"{model}, {data} (truly {TRUE_COMPONENTS})",
         )
-        for (data, model), part in table.groupby(["dataset", "model"], sort=False)
+        for (data, model), part in long.groupby(["dataset", "model"], sort=False)
     }
 
 
@@ -132,13 +142,18 @@ def qualitative_figures(result: Reproduction) -> Drawn:
     """Draw profiles and strongest entities of each pair, and the maps."""
     drawn: Drawn = {}
     for title, table in result.tables.items():
-        if "x" in table:
+        if is_map(table):
             drawn[title] = entity_map(table, "component", title=title)
             continue
         who = table.columns[-1]
         for entity, part in table.groupby(who, sort=False):
             drawn[f"{title} {entity}"] = _entity_bars(f"{title}: {entity}", part)
     return drawn
+
+
+def is_map(table: pd.DataFrame) -> bool:
+    """Tell the places of entities on a map from other tables."""
+    return {"x", "y", "label"} <= set(table)
 
 
 def _entity_bars(title: str, part: pd.DataFrame) -> Axes:

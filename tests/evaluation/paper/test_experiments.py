@@ -197,7 +197,7 @@ def test_squared_errors_have_no_likelihood(setting, monkeypatch):
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])
 def test_rank_marks_the_lowest(seeds, monkeypatch, tmp_path):
-    monkeypatch.setattr(synthetic_rank, "QUICK_RANKS", (1, 3))
+    monkeypatch.setattr(synthetic_rank, "QUICK_RANKS", (1, 10))
     monkeypatch.setattr(
         synthetic_rank,
         "forms",
@@ -206,7 +206,11 @@ def test_rank_marks_the_lowest(seeds, monkeypatch, tmp_path):
     result = synthetic_rank.synthetic_rank(Setting({}, tmp_path / "f", seeds, True))
     (table,) = result.tables.values()
     assert len(table) == 2 * 2  # two readings of the recipe, two ranks
-    assert table["held-out cells, se"].notna().all() == (len(seeds) > 1)
+    more = table["held-out cells, more than with 10"]
+    assert table["held-out cells, more than with 10, se"].notna().all() == (len(seeds) > 1)
+    for _, part in table.assign(more=more).groupby("dataset"):
+        assert part["more"].tolist()[1] == 0  # that with 10
+        assert part["more"].tolist()[0] == pytest.approx(-part["held-out cells"].diff().iloc[1])
     for _, part in table.groupby("dataset"):
         lowest = part.loc[part["held-out cells"].idxmin()]
         assert lowest["lowest"] == "<"
@@ -288,7 +292,13 @@ def test_qualitative_shows_two_that_differ(tmp_path, monkeypatch):
     assert profiles["author"].nunique() == 2
     assert tops.groupby("author").size().tolist() == [10, 10]
     assert {"label", "x", "y", "component"} <= set(points.columns)
-    assert write_reproduction("qualitative", result, tmp_path / "out", "x")
+    page, *files = write_reproduction("qualitative", result, tmp_path / "out", "x")
+    text, rest = page.read_text(), len(points) - 10
+    assert rest > 0
+    file = "qualitative-texts-zeros-observed-map-of-the-busiest-words.csv"
+    assert f"{rest} more rows are in {file}." in text  # a map is a figure, not a table
+    assert file in [one.name for one in files]
+    assert points["label"].iloc[-1] in (tmp_path / "out" / file).read_text()
 
 
 def test_folders_of_tensors(tmp_path):

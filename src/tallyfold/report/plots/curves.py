@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-FEW = 6
-"""Values that have room to be written below an axis."""
+FEW, FEW_WHOLE = 6, 8
+"""Values, and whole numbers, that have room to be written below an axis."""
 
 
 def score_curves(
@@ -76,8 +76,11 @@ def score_curves(
             handles.append(_line(ax, part.dropna(subset=[x, y]).sort_values(x), numbers, number))
         ax.set_xscale("log" if log in ("x", "xy") else "linear")
         ax.set_yscale("log" if log in ("y", "xy") else "linear")
+        values = sorted(table[x].dropna().unique())
         if log in ("x", "xy"):
-            write_values(ax, sorted(table[x].dropna().unique()), FEW)
+            write_values(ax, values, FEW)
+        elif all(value.is_integer() for value in values):
+            write_values(ax, values, FEW_WHOLE)
         finish(ax, texts[2], texts[0], texts[1], how_texts, "both")
         if series:
             add_legend(ax, handles, names, how, loc="upper left", bbox_to_anchor=(1.01, 1))
