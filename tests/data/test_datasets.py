@@ -14,6 +14,8 @@ import pytest
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from tallyfold.data.datasets import DATASETS, build_dataset
+from tallyfold.data.datasets.reader import Reader
+from tallyfold.data.datasets.records import csv_rows
 from tallyfold.data.demo import load_demo
 from tallyfold.data.simulate import simulate
 from tallyfold.data.tensor import CountTensor
@@ -303,6 +305,16 @@ def test_long_fields_are_read_and_the_limit_of_csv_is_put_back(nips: Path) -> No
     build_dataset(
         "nips", [nips / f"{table}.csv" for table in ("authors", "papers", "paper_authors")]
     )
+    assert csv.field_size_limit() == before
+
+
+def test_the_limit_of_csv_is_not_raised_while_a_reader_waits(nips: Path) -> None:
+    before = csv.field_size_limit()
+    columns = ("id", "abstract")
+    first = csv_rows(Reader([]), nips / "papers.csv", columns)
+    second = csv_rows(Reader([]), nips / "papers.csv", columns)
+    while next(first, None) is not None and next(second, None) is not None:
+        assert csv.field_size_limit() == before
     assert csv.field_size_limit() == before
 
 

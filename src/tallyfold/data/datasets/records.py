@@ -87,26 +87,26 @@ def csv_rows(
     Fields in quotes may run over many lines. Without a header the file must have just these
     columns, in this order.
     """
-    limit = csv.field_size_limit(LONGEST_FIELD)  # whole papers stand in a field; undone below
-    try:
-        rows = _raw_rows(reader, file)
-        names = next(rows, (Place(file, 1), []))[1] if header else list(columns)
-        wanted = _positions(file, names, columns)
-        for place, row in rows:
-            try:
-                fields = _fields(reader, row, wanted, len(names))
-            except Unfit as error:
-                reader.refuse(place, str(error))
-                continue
-            yield place, fields
-    finally:
-        csv.field_size_limit(limit)
+    rows = _raw_rows(reader, file)
+    names = next(rows, (Place(file, 1), []))[1] if header else list(columns)
+    wanted = _positions(file, names, columns)
+    for place, row in rows:
+        try:
+            fields = _fields(reader, row, wanted, len(names))
+        except Unfit as error:
+            reader.refuse(place, str(error))
+            continue
+        yield place, fields
 
 
 def _raw_rows(reader: Reader, file: Path) -> Iterator[tuple[Place, list[str]]]:
     rows = csv.reader(reader.lenient_lines(file), strict=True)
     while True:
         place = Place(file, rows.line_num + 1)
+        # Whole papers stand in a field. The limit is the process's, so it is raised for one row
+        # and never while this generator waits: one that is left before its end is not closed at
+        # once, nor are two that are read in turns closed in order.
+        limit = csv.field_size_limit(LONGEST_FIELD)
         try:
             row = next(rows)
         except StopIteration:
@@ -114,6 +114,8 @@ def _raw_rows(reader: Reader, file: Path) -> Iterator[tuple[Place, list[str]]]:
         except csv.Error as error:
             reader.refuse(place, f"begins a row that is not CSV: {error}.")
             continue
+        finally:
+            csv.field_size_limit(limit)
         if row:
             yield place, row
 
