@@ -188,6 +188,19 @@ def test_rows_of_another_experiment_are_refused(tensor, tmp_path, change):
         changed.run(tmp_path)
 
 
+def test_rows_of_another_version_are_refused(tensor, tmp_path, monkeypatch):
+    experiment = Experiment({"a": tensor}, {"m": tf.Constant()}, ["rmse"])
+    monkeypatch.setattr("tallyfold.evaluation.experiment.__version__", "0.0.1")
+    assert experiment.run(tmp_path)["version"].tolist() == ["0.0.1"]
+    monkeypatch.undo()
+    with pytest.raises(StorageError, match=rf"by tallyfold 0\.0\.1; this is {tf.__version__}"):
+        experiment.run(tmp_path)
+    (file,) = tmp_path.glob("*.parquet")  # and as rows were before they told
+    pd.read_parquet(file).drop(columns="version").to_parquet(file)
+    with pytest.raises(StorageError, match="by tallyfold of an earlier version; this is"):
+        experiment.run(tmp_path)
+
+
 def test_a_damaged_file_of_rows_says_which(tensor, tmp_path):
     experiment = Experiment({"a": tensor}, {"m": tf.Constant()}, ["rmse"])
     experiment.run(tmp_path)

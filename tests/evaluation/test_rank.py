@@ -177,6 +177,13 @@ def test_scores_of_another_call_are_refused(tensor, fits, tmp_path, change, mess
     assert len(fits) == 2
 
 
+def test_scores_of_another_version_are_refused(tensor, fits, tmp_path, monkeypatch):
+    select_rank(tensor, (1,), "bptf", folds=2, path=tmp_path / "r.json")
+    monkeypatch.setattr(rank, "__version__", "99.0")
+    with pytest.raises(StorageError, match='its tallyfold was .*; here it is "99.0"'):
+        select_rank(tensor, (1,), "bptf", folds=2, path=tmp_path / "r.json")
+
+
 @pytest.mark.parametrize("text", ["", "[1]", "{}", '{"format": "x", "of": {}, "rows": []}'])
 def test_files_that_hold_no_scores_are_left_alone(tensor, fits, tmp_path, text):
     (tmp_path / "other.json").write_text(text)

@@ -24,6 +24,7 @@ from tallyfold.inference.checkpoint import fingerprint
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_tensor
 from tallyfold.models.parameters import SEED, check_parameters
+from tallyfold.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,9 +131,9 @@ class Experiment:
         ----------
         folder
             Where to keep rows as they come, as Parquet. A run that was killed goes on with the
-            same call; rows of other models, parameters, data, splits or names of scores are
-            refused. (A score of your own is known by its name alone: give it another one when you
-            change it.) None keeps nothing.
+            same call; rows of other models, parameters, data, splits or names of scores, or of
+            another version of tallyfold, are refused. (A score of your own is known by its name
+            alone: give it another one when you change it.) None keeps nothing.
         announce
             Called with each `Fit` before it is run, and for those found done. By default a line is
             printed for each that is run; None prints nothing.
@@ -143,8 +144,8 @@ class Experiment:
         -------
         pandas.DataFrame
             A row per data set, split, model, seed and metric: the value (missing where the model
-            has no such score), cells, seconds and peak memory of the fit, and the error of a model
-            that failed.
+            has no such score), cells, seconds and peak memory of the fit, the error of a model that
+            failed, and the version of tallyfold.
         """
         kept, rows = RowFolder(folder), []
         for fit in self._fits():
@@ -171,11 +172,18 @@ class Experiment:
         rows = kept.read(_key(fit))
         if rows is None or (retry and rows[0]["error"] is not None):
             return None
+        made_by = rows[0]["version"]
+        if made_by != __version__:
+            raise StorageError(
+                f"the folder has rows of {fit.model!r} on {fit.dataset!r} by tallyfold "
+                f"{made_by or 'of an earlier version'}; this is {__version__}, whose numbers may "
+                "differ. Take another folder, or that version."
+            )
         if rows[0]["setting"] != self._setting(fit):
             raise StorageError(
                 f"the folder has rows of another {fit.model!r} on {fit.dataset!r}: parameters, "
-                "metrics, data or splits differ, or they are of an earlier version. Take another "
-                "folder, another name, or the same settings."
+                "metrics, data or splits differ. Take another folder, another name, or the same "
+                "settings."
             )
         found = {row["metric"]: row for row in rows}
         return [found[metric] for metric in self.metrics]
@@ -191,6 +199,7 @@ class Experiment:
             "seed": fit.seed,
             "train_cells": train.nnz,
             "test_cells": test.nnz,
+            "version": __version__,
             "setting": self._setting(fit),
         }
         about, scores = _fitted_and_scored(about, model, train, test, self.metrics)

@@ -38,10 +38,12 @@ SCHEMA = pa.schema(
         ("peak_mib", pa.float64()),
         ("iterations", pa.int64()),
         ("error", pa.string()),
+        ("version", pa.string()),
         ("setting", pa.string()),
     ]
 )
-"""The columns of the rows; `setting` is a checksum of all that decides a fit's scores."""
+"""The columns of the rows; `setting` is a checksum of what decides a fit's scores, but for the
+`version` of tallyfold."""
 
 Row = dict[str, Any]
 

@@ -20,6 +20,7 @@ from tallyfold.evaluation.search.rank_choice import RankChoice
 from tallyfold.inference.checkpoint import fingerprint
 from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import SEED, check_parameters, integer
+from tallyfold.version import __version__
 
 POSITIVE = replace(integer(1), wanted="a list of positive integers")
 RANKS = (1, 2, 3, 5, 8, 13, 20)
@@ -66,7 +67,7 @@ def select_rank(
         A score from `METRICS`; None as in `tune`.
     path
         A file to keep scores in as they come. The same call goes on where it stopped; a file of
-        another call is refused.
+        another call or version of tallyfold is refused.
     random_state
         Seed of the folds. Each fit has the model's own seed plus the number of the fold.
     callback
@@ -100,6 +101,7 @@ def select_rank(
     parts = k_folds(tensor, folds, random_state=random_state)
     others = {n: v for n, v in fixed._plain_parameters().items() if n != "n_components"}
     identity = {
+        "tallyfold": __version__,
         "model": fixed.name,
         "parameters": others,
         "tensor": fingerprint(tensor),
