@@ -68,7 +68,7 @@ def synthetic_recovery(setting: Setting) -> Reproduction:
             "Gamma distribution that its factors were drawn from, which is how we read the paper. "
             "Averages over the three axes. With zeros observed, BPTF's rates are the same for all "
             "entities of an axis, and there is no correlation.",
-            RECIPE_NOTE,
+            f"{RECIPE_NOTE} Here it is {OBSERVED_TENTH!r}.",
         ],
     )
 
