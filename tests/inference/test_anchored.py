@@ -102,9 +102,19 @@ def test_sweeps_end_early_if_they_no_longer_help(truth, monkeypatch):
     step = step_for(truth.tensor, start_sweeps=100)
     scores = iter([-2.0, *[-3.0] * 100])
     monkeypatch.setattr(step.sweeps, "validation_score", lambda state: next(scores), raising=False)
-    states, _ = after(step, 1 + anchored.STALE_SWEEPS)
+    states, _ = after(step, 1 + step.patience)
     assert [int(state["visits"]) for state in states[-2:]] == [0, 1]
     assert np.array_equal(states[-1]["shape_0"], states[1]["shape_0"])
+
+
+@pytest.mark.parametrize(("patience", "swept"), [(9, False), (10, True)])
+def test_a_dip_shorter_than_the_patience_is_gone_through(truth, monkeypatch, patience, swept):
+    step = step_for(truth.tensor, start_sweeps=12, patience=patience)
+    scores = iter([-2.0, *[-3.0] * 9, -1.0, -4.0])
+    monkeypatch.setattr(step.sweeps, "validation_score", lambda state: next(scores), raising=False)
+    states, _ = after(step, 12 if swept else 10)
+    assert [int(state["visits"]) for state in states[-2:]] == [0, 1]
+    assert np.array_equal(states[-1]["shape_0"], states[11 if swept else 1]["shape_0"])
 
 
 def test_a_first_sweep_that_predicts_nothing_does_no_harm(truth, monkeypatch):

@@ -32,7 +32,6 @@ from tallyfold.kernels.evidence import conjugate_network
 
 Floats = npt.NDArray[np.float64]
 
-STALE_SWEEPS = 8
 KEPT = "kept_"
 """Marks the arrays of the best sweep so far."""
 MOST_CELLS = 20_000_000
@@ -54,9 +53,9 @@ class AnchoredStep:
     hidden_units, weight_variance, steps
         Of the networks: their size, the variance of the pull to their start, and the steps of
         L-BFGS in a visit.
-    start_sweeps
-        At most so many sweeps before the first visit; fewer if held-out cells are no longer
-        predicted better.
+    start_sweeps, patience
+        At most so many sweeps before the first visit; fewer if held-out cells have not been
+        predicted better for `patience` sweeps.
     caution
         A visit is kept if it gains more than so many standard errors.
     leave_one_out
@@ -75,6 +74,7 @@ class AnchoredStep:
     weight_variance: float = 0.1
     steps: int = 5
     start_sweeps: int = 60
+    patience: int = 10
     caution: float = 0.5
     leave_one_out: bool = False
     batch_entities: int | None = None
@@ -155,7 +155,7 @@ class AnchoredStep:
         better = score > float(state["score"]) or not kept
         best = new if better else kept
         stale = 0 if better else int(state["stale"]) + 1
-        if iteration >= self.start_sweeps or stale >= STALE_SWEEPS:
+        if iteration >= self.start_sweeps or stale >= self.patience:
             rest = {name: value for name, value in state.items() if not name.startswith(KEPT)}
             return rest | best | {"visits": np.array(1)}, bound
         marks = {"stale": np.array(stale), "score": np.array(max(score, float(state["score"])))}

@@ -128,8 +128,8 @@ class VAEBPTF(CountModel):
     average_last
         The paper's form only: over about how many iterations the posterior is averaged.
     validation, patience
-        A share of the training cells to hold out: to train the anchored encoders on, to stop, and
-        to calibrate on.
+        A share of the training cells to hold out: to train the anchored encoders on, to stop when
+        they have not been predicted better for `patience` iterations, and to calibrate on.
     n_members
         Independent fits, each holding out other cells, whose predictive distributions are mixed.
     batch_entities
@@ -427,6 +427,7 @@ class VAEBPTF(CountModel):
             weight_variance=values["weight_variance"],
             steps=values["steps"],
             start_sweeps=self._start_sweeps,
+            patience=self.patience,
             leave_one_out=values["objective"] == "leave-one-out",
             batch_entities=self.batch_entities,
             seed=self.random_state,
