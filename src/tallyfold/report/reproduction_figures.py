@@ -74,7 +74,7 @@ def rank_figures(result: Reproduction) -> Drawn:
     """Draw the negative log-likelihood against the number of components, less that at the truth."""
     import pandas as pd
 
-    (table,) = result.tables.values()
+    table, _ = result.tables.values()
     kinds = {cells: MORE.format(cells) for cells in ("fitted cells", "held-out cells")}
     long = pd.concat(
         table.assign(cells=cells, more=table[column], se=table[f"{column}, se"])

@@ -204,7 +204,7 @@ def test_rank_marks_the_lowest(seeds, monkeypatch, tmp_path):
         lambda rank: {"BPTF": tf.BPTF(n_components=rank, max_iter=5)},
     )
     result = synthetic_rank.synthetic_rank(Setting({}, tmp_path / "f", seeds, True))
-    (table,) = result.tables.values()
+    table, with_ten = result.tables.values()
     assert len(table) == 2 * 2  # two readings of the recipe, two ranks
     more = table["held-out cells, more than with 10"]
     assert table["held-out cells, more than with 10, se"].notna().all() == (len(seeds) > 1)
@@ -215,6 +215,12 @@ def test_rank_marks_the_lowest(seeds, monkeypatch, tmp_path):
         lowest = part.loc[part["held-out cells"].idxmin()]
         assert lowest["lowest"] == "<"
         assert (part["lowest"] == "<").sum() == 1
+    kept = pd.read_parquet(tmp_path / "f" / "synthetic-rank")  # the models of one score
+    ten = kept[(kept["model"] == "BPTF | 10") & (kept["split"] == "held-out cells")]
+    ten = ten[ten["metric"] == "log-pmf-positive"].groupby("dataset")["value"].mean()
+    assert with_ten["model"].tolist() == ["BPTF", *line_up.CONSTANTS] * 2
+    bptf = with_ten[with_ten["model"] == "BPTF"].set_index("dataset")["log pmf given y >= 1"]
+    assert bptf.to_dict() == pytest.approx(ten.to_dict())
     assert write_reproduction("synthetic-rank", result, tmp_path / "out", "x")
 
 

@@ -53,7 +53,11 @@ def under_the_same_zeros(dataset: str, *, subsampled: bool = False) -> dict[str,
         "PTF-KL": PTFKL(),
         "NTF-LS": NTFLS(),
         "MLP-TF": MLPTF(loss="poisson"),
-        "main effects": MainEffects(),
-        "constant": Constant(likelihood="poisson"),
-        "constant, negative binomial": Constant(),
+        **constants(),
     }
+
+
+def constants() -> dict[str, CountModel]:
+    """Return the predictors that know no structure, with zeros missing."""
+    models = MainEffects(), Constant(likelihood="poisson"), Constant()
+    return dict(zip(CONSTANTS, models, strict=True))

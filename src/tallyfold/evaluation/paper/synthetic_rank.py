@@ -10,7 +10,7 @@ import numpy as np
 from tallyfold.data.split import Split
 from tallyfold.data.tensor import CountTensor
 from tallyfold.evaluation.experiment import held_out_fifth
-from tallyfold.evaluation.paper.line_up import PAPER_FORM
+from tallyfold.evaluation.paper.line_up import PAPER_FORM, constants
 from tallyfold.evaluation.paper.setting import Reproduction, Setting
 from tallyfold.evaluation.paper.synthetic_recipe import (
     RECIPE_NOTE,
@@ -20,6 +20,7 @@ from tallyfold.evaluation.paper.synthetic_recipe import (
     forms,
     simulated,
 )
+from tallyfold.evaluation.paper.tables import means
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +29,7 @@ RANKS = (2, 5, 8, 10, 12, 15, 20)
 QUICK_RANKS = (2, 5, 10, 15)
 MORE = f"{{}}, more than with {TRUE_COMPONENTS}"
 """What a column is called that holds differences from the true number of components."""
+ONE_SCORE = "log pmf given y >= 1"
 PLAIN_POISSON = (PAPER_FORM, ZEROS_OBSERVED)
 """Models of counts that may be zero; the others are scored given y >= 1."""
 
@@ -43,24 +45,35 @@ def synthetic_rank(setting: Setting) -> Reproduction:
 
     ranks = QUICK_RANKS if setting.quick else RANKS
     models = {f"{name} | {rank}": model for rank in ranks for name, model in forms(rank).items()}
-    parts = [
-        replace(setting, seeds=(seed,)).rows(
-            "synthetic-rank",
-            models,
-            ["log-pmf", "log-pmf-positive"],
-            tensors={data: simulated(setting, seed, data).tensor},
-            splits={"fitted cells": all_of_it, "held-out cells": held_out_fifth},
-        )
-        for seed in setting.seeds
-        for data in RECIPES
-    ]
+    parts, structureless = [], []
+    for seed in setting.seeds:
+        for data in RECIPES:
+            one = replace(setting, seeds=(seed,))
+            tensors = {data: simulated(setting, seed, data).tensor}
+            held_out = {"held-out cells": held_out_fifth}
+            both = {"fitted cells": all_of_it} | held_out
+            scores = ["log-pmf", "log-pmf-positive"]
+            parts.append(one.rows("synthetic-rank", models, scores, tensors=tensors, splits=both))
+            structureless.append(
+                one.rows("synthetic-rank", constants(), scores, tensors=tensors, splits=held_out)
+            )
+    rows = pd.concat(parts, ignore_index=True)
+    names = rows["model"].str.rpartition(" | ")
+    rows = rows.assign(model=names[0], components=names[2].astype(int))
     return Reproduction(
-        {"Negative log-likelihood per cell": rank_table(pd.concat(parts, ignore_index=True))},
+        {
+            "Negative log-likelihood per cell": rank_table(rows),
+            f"Models with {TRUE_COMPONENTS} components": true_number_table(
+                rows, pd.concat(structureless)
+            ),
+        },
         [
             "published: a figure without numbers (Figure 8a), with a sharp turn at the true 10.",
             "fitted cells: the negative log-likelihood of the cells that were fitted, as in the "
             "paper; held-out cells: of a fifth that was not. Both are full log pmfs, given y >= 1 "
-            "for the models of counts given y >= 1; < marks the lowest of each model.",
+            "for the models of counts given y >= 1, so that these columns compare numbers of "
+            "components and not models; < marks the lowest of each model. The second table has one "
+            "score for all models.",
             f"more than with {TRUE_COMPONENTS}: the difference from the true number on the same "
             "tensor, with its standard error over tensors; below 0 is better than the truth.",
             RECIPE_NOTE,
@@ -74,8 +87,7 @@ def rank_table(rows: pd.DataFrame) -> pd.DataFrame:
     Simulated tensors differ more than ranks do, so that errors are those of the differences from
     the true number of components on the same tensor.
     """
-    names = rows["model"].str.rpartition(" | ")
-    rows = rows.assign(model=names[0], components=names[2].astype(int), value=-rows["value"])
+    rows = rows.assign(value=-rows["value"])
     plain = rows["model"].isin(PLAIN_POISSON)
     rows = rows[rows["metric"] == np.where(plain, "log-pmf", "log-pmf-positive")]
     keys = ["dataset", "model", "components"]
@@ -89,3 +101,14 @@ def rank_table(rows: pd.DataFrame) -> pd.DataFrame:
     best = table.groupby(keys[:2])["held-out cells"].transform("min")
     table["lowest"] = np.where(table["held-out cells"] == best, "<", "")
     return table.reset_index().rename_axis(columns=None)
+
+
+def true_number_table(rows: pd.DataFrame, structureless: pd.DataFrame) -> pd.DataFrame:
+    """Return the held-out score of each model with the true number of components, one for all."""
+    import pandas as pd
+
+    held_out = (rows["split"] == "held-out cells") & (rows["components"] == TRUE_COMPONENTS)
+    names = {"mean": ONE_SCORE, "standard_error": f"{ONE_SCORE}, se"}
+    table = means(pd.concat([rows[held_out], structureless]), "log-pmf-positive")
+    table = table.rename(columns=names)[["dataset", "model", *names.values()]]
+    return table.sort_values("dataset", kind="stable", ignore_index=True)
