@@ -7,7 +7,7 @@ from typing import Any
 
 from tallyfold.data.simulate import Simulation, simulate
 from tallyfold.data.split import subsample
-from tallyfold.evaluation.paper.line_up import FLAGSHIP, PAPER_FORM
+from tallyfold.evaluation.paper.line_up import FLAGSHIP, PAPER_FORM, paper_form
 from tallyfold.evaluation.paper.setting import Setting
 from tallyfold.models.base import CountModel
 from tallyfold.models.bptf import BPTF
@@ -37,11 +37,15 @@ def simulated(setting: Setting, seed: int, recipe: str) -> Simulation:
 
 
 def forms(n_components: int) -> dict[str, CountModel]:
-    """Return the models that are tried: the paper's with its settings for synthetic data."""
-    reweighting: dict[str, Any] = {"theta": 1.0, "eta": 5.0, "hidden_layers": 1}
+    """Return the models that are tried."""
     return {
-        PAPER_FORM: VAEBPTF.paper(n_components=n_components, **reweighting),
+        PAPER_FORM: simulated_form(n_components),
         FLAGSHIP: VAEBPTF(n_components=n_components),
         "BPTF": BPTF(n_components=n_components),
         ZEROS_OBSERVED: BPTF(n_components=n_components, zeros="observed"),
     }
+
+
+def simulated_form(n_components: int, **changes: Any) -> VAEBPTF:
+    """Return the paper's form with its settings for synthetic data."""
+    return paper_form("simulated", n_components=n_components, theta=1.0, eta=5.0, **changes)
