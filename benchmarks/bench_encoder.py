@@ -136,8 +136,8 @@ def compare(problem: Problem, network: Network, repeats: int) -> None:
 
 def whole_iteration(problem: Problem, network: Network, repeats: int) -> None:
     """Time an iteration of the paper's form, one Adam step a visit, against a plain sweep."""
-    from tallyfold.inference.paper_encoders import PaperStep
-    from tallyfold.inference.training import TrainingCells
+    from tallyfold.inference.cells.training import TrainingCells
+    from tallyfold.inference.paper_encoders.step import PaperStep
     from tallyfold.probability.counts import COUNTS
 
     sizes = tuple(len(factor) for factor in problem.factors)

@@ -19,11 +19,11 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 
 def measure(cells: int, iterations: int) -> None:
     """Fit here, together with the other processes; the first one prints what it took."""
-    with tf.many_processes() as world:
-        part = tf.dealt(lambda: large_tensor(cells))
+    with tf.many_processes() as group:
+        part = tf.scatter(lambda: large_tensor(cells))
         model = tf.BPTF(n_components=10, max_iter=iterations, tol=0.0, validation=None).fit(part)
     history = model.history_
-    if world.first:
+    if group.first:
         seconds = float(np.median(np.diff(history["seconds"])))
         print(json.dumps({"seconds": seconds, "bound": float(history["objective"].iloc[-1])}))
 

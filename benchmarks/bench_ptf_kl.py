@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 import tallyfold as tf
-from tallyfold.inference.multiplicative import MultiplicativeStep, factors_of
-from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.schemes.cp_apr import CPAPRStep, factors_of
 from tallyfold.kernels import thread_count
 from tallyfold.probability.counts import COUNTS
 
@@ -37,7 +37,7 @@ def simulate() -> tf.CountTensor:
     return tf.CountTensor(axes, cells, rng.geometric(0.75, len(cells)))
 
 
-def ours(step: MultiplicativeStep, repeats: int) -> tuple[float, float]:
+def ours(step: CPAPRStep, repeats: int) -> tuple[float, float]:
     """Return the median seconds of the first sweep, and the log-likelihood after it."""
     state, seconds = step.start(), []
     step.advance(state, 1)  # compile, and sort the cells
@@ -48,7 +48,7 @@ def ours(step: MultiplicativeStep, repeats: int) -> tuple[float, float]:
     return statistics.median(seconds), step._log_factorials - loss * len(step.cells.counts_N)
 
 
-def theirs(step: MultiplicativeStep, inner: int) -> tuple[float, float]:
+def theirs(step: CPAPRStep, inner: int) -> tuple[float, float]:
     """Return the same of pyttb, once; its own clock leaves the checks before out."""
     import pyttb
 
@@ -72,7 +72,7 @@ def main() -> None:
     options = parser.parse_args()
     tensor = read(options.data) if options.data else simulate()
     print(f"{tensor!r}, K={options.components}, {options.inner} inner, {thread_count()} threads")
-    step = MultiplicativeStep(
+    step = CPAPRStep(
         cells=TrainingCells(tensor),
         likelihood=COUNTS["poisson", False],
         zeros_observed=True,

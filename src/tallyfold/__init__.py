@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from tallyfold.evaluation.search.spaces import SPACES
     from tallyfold.evaluation.search.tune import tune
     from tallyfold.evaluation.surprise import surprise
-    from tallyfold.inference.dealing import dealt
-    from tallyfold.inference.processes import many_processes
+    from tallyfold.inference.distributed.scatter import scatter
+    from tallyfold.inference.distributed.torch_group import many_processes
     from tallyfold.models.bptf import BPTF
     from tallyfold.models.constant import Constant
     from tallyfold.models.gibbs_bptf import GibbsBPTF
@@ -68,7 +68,6 @@ __all__ = [
     "__version__",
     "build_dataset",
     "compare",
-    "dealt",
     "errors",
     "k_folds",
     "load",
@@ -76,6 +75,7 @@ __all__ = [
     "many_processes",
     "read_counts",
     "read_query",
+    "scatter",
     "select_rank",
     "simulate",
     "split",
@@ -97,8 +97,8 @@ _HOMES = {
     "tune": "tallyfold.evaluation.search.tune",
     "select_rank": "tallyfold.evaluation.search.rank",
     "compare": "tallyfold.evaluation.compare",
-    "dealt": "tallyfold.inference.dealing",
-    "many_processes": "tallyfold.inference.processes",
+    "scatter": "tallyfold.inference.distributed.scatter",
+    "many_processes": "tallyfold.inference.distributed.torch_group",
     "load": "tallyfold.models.storage",
     "MODELS": "tallyfold.models.registry",
     "MainEffects": "tallyfold.models.main_effects",

@@ -20,7 +20,7 @@ from tests.faults.messages import assert_clear
 
 import tallyfold as tf
 from tallyfold.errors import StorageError, TallyfoldError
-from tallyfold.inference.folder import _checksum
+from tallyfold.inference.fit.folder import _checksum
 
 SOURCE = Path(tf.__file__).parent
 FORBIDDEN = {"pickle.find_class", "os.system", "os.exec", "os.posix_spawn", "subprocess.Popen"}

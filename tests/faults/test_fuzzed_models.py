@@ -19,8 +19,8 @@ from tests.models.quick import quick
 
 import tallyfold as tf
 from tallyfold.errors import LabelError, ParameterError, StorageError
-from tallyfold.inference import checkpoint
-from tallyfold.inference.folder import _checksum, read_folder, write_folder
+from tallyfold.inference.fit import checkpoint
+from tallyfold.inference.fit.folder import _checksum, read_folder, write_folder
 from tallyfold.models import storage
 
 NAMES = [*tf.MODELS, "members"]

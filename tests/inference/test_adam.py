@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tallyfold.inference.adam import LONGEST, Adam
+from tallyfold.inference.schemes.adam import LONGEST, Adam
 
 
 def test_it_takes_the_steps_that_torch_takes():

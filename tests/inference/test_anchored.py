@@ -4,16 +4,17 @@ from scipy.stats import spearmanr
 from tests.inference.pair_effects import simulate_pairs
 
 import tallyfold as tf
-from tallyfold.inference import anchored, place
-from tallyfold.inference.anchored import AnchoredStep, warming_up
-from tallyfold.inference.combinations import candidate_axes, useful_combinations
-from tallyfold.inference.entity_parts import part_of
-from tallyfold.inference.held_out import HeldOutCells
-from tallyfold.inference.loop import Rules, Run, run_loop
-from tallyfold.inference.place import Place, interactions_of
-from tallyfold.inference.training import TrainingCells
-from tallyfold.inference.validation import ValidationCells, hold_out
-from tallyfold.inference.variational import VariationalStep
+from tallyfold.inference.cells.combinations import candidate_axes, useful_combinations
+from tallyfold.inference.cells.held_out import HeldOutCells
+from tallyfold.inference.cells.parts import part_of
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.cells.validation import ValidationCells, hold_out
+from tallyfold.inference.encoders import anchored
+from tallyfold.inference.encoders import trainer as place
+from tallyfold.inference.encoders.anchored import AnchoredStep, warming_up
+from tallyfold.inference.encoders.trainer import Place, interactions_of
+from tallyfold.inference.fit.loop import Run, StoppingRules, run_loop
+from tallyfold.inference.schemes.cavi import CAVIStep
 from tallyfold.kernels import use_threads
 from tallyfold.probability.counts import COUNTS
 
@@ -37,7 +38,7 @@ def step_for(
 ):
     train, held_out = hold_out(tensor, 0.1, 0)
     cells, validation = TrainingCells(train), ValidationCells(held_out, backend)
-    sweeps = VariationalStep(
+    sweeps = CAVIStep(
         cells, COUNTS[family, truncated], False, 2, 1.0, backend=backend, validation=validation
     )
     if not learn:
@@ -215,7 +216,9 @@ def test_without_held_out_cells_it_is_bptf(truth):
 
 def test_the_loop_does_not_stop_before_the_first_visit(truth):
     step = step_for(truth.tensor)
-    rules = Rules(max_iter=20, tol=1e9, patience=1, warm_up=warming_up)  # a loop that would stop
+    rules = StoppingRules(
+        max_iter=20, tol=1e9, patience=1, warm_up=warming_up
+    )  # a loop that would stop
     outcome = run_loop(step, rules, run=Run(step.start()))
     assert len(outcome.history) == SWEEPS + 1
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import tallyfold as tf
-from tallyfold.inference.cell_terms import CellTerms
-from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.cells.terms import CellTerms
+from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.probability.counts import COUNTS
 
 CASES = [*[(name, False) for name in COUNTS], (("poisson", False), True)]

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from tallyfold.inference.combinations import (
+from tallyfold.inference.cells.combinations import (
     Combinations,
     _about_so_many,
     candidate_axes,
     useful_combinations,
 )
-from tallyfold.inference.world import ALONE
+from tallyfold.inference.distributed.process_group import ALONE
 
 SHAPE = (4, 3, 2)
 CELLS = np.array([[0, 0, 0], [0, 0, 1], [1, 2, 0], [3, 1, 1], [3, 1, 0]])
@@ -71,7 +71,7 @@ def test_sets_of_axes_that_no_held_out_cell_shares_are_left_out():
 
 
 def test_sets_with_too_many_combinations_are_left_out_unless_named(monkeypatch):
-    monkeypatch.setattr("tallyfold.inference.combinations.MOST_COMBINATIONS", 1000)
+    monkeypatch.setattr("tallyfold.inference.cells.combinations.MOST_COMBINATIONS", 1000)
     rng = np.random.default_rng(0)
     cells = np.column_stack(
         [rng.integers(300, size=9000) for _ in range(2)] + [rng.integers(3, size=9000)]
@@ -87,7 +87,7 @@ def test_sets_with_too_many_combinations_are_left_out_unless_named(monkeypatch):
 
 
 def test_the_number_of_combinations_is_estimated_well(monkeypatch):
-    monkeypatch.setattr("tallyfold.inference.combinations.MOST_COMBINATIONS", 1000)
+    monkeypatch.setattr("tallyfold.inference.cells.combinations.MOST_COMBINATIONS", 1000)
     rng = np.random.default_rng(0)
     cells = np.column_stack([(5000 * rng.random(200_000) ** 2).astype(np.int32) for _ in range(2)])
     true = len(np.unique(cells, axis=0))

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import tallyfold as tf
-from tallyfold.inference.encoded_axis import LARGEST_INPUT, LEAST, EncodedAxis
-from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.paper_encoders.axis_encoder import LARGEST_INPUT, LEAST, EncodedAxis
 from tallyfold.kernels.encoder import Network
 
 NETWORKS = [

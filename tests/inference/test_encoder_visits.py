@@ -16,11 +16,11 @@ from tests.inference.visit_settings import (
     torch_weights,
 )
 
-from tallyfold.inference.encoder_visits import (
+from tallyfold.inference.encoders.objective import (
     N_PRIOR,
     train,
 )
-from tallyfold.inference.variational import VariationalStep, factors_of
+from tallyfold.inference.schemes.cavi import CAVIStep, factors_of
 
 
 def torch_axis_loss(visit, numbers):
@@ -83,7 +83,7 @@ def test_the_gradient_of_multipliers_is_that_of_automatic_differentiation(shape,
 @pytest.mark.parametrize(("family", "truncated"), [*LIKELIHOODS, ("negative-binomial", False)])
 def test_an_encoder_starts_as_the_conjugate_update(family, truncated, backend):
     setting = Setting((8, 6, 5), family, truncated)
-    step = VariationalStep(
+    step = CAVIStep(
         setting.cells,
         setting.likelihood,
         zeros_observed=False,

@@ -3,7 +3,7 @@
 import numpy as np
 
 import tallyfold as tf
-from tallyfold.inference.entity_dispersion import entity_dispersions, with_dispersions
+from tallyfold.inference.encoders.entity_dispersion import entity_dispersions, with_dispersions
 from tallyfold.probability.counts import COUNTS
 from tallyfold.probability.mixture import CountMixture
 

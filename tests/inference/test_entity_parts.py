@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 import tallyfold as tf
-from tallyfold.inference.entity_parts import drawn, part_of, part_without_held_out, ranges, whole
-from tallyfold.inference.held_out import HeldOutCells
-from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.cells.held_out import HeldOutCells
+from tallyfold.inference.cells.parts import drawn, part_of, part_without_held_out, ranges, whole
+from tallyfold.inference.cells.training import TrainingCells
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import pytest
 
 import tallyfold as tf
 from tallyfold.errors import StorageError
-from tallyfold.inference import folder as folder_module
-from tallyfold.inference.folder import read_folder, write_folder
+from tallyfold.inference.fit import folder as folder_module
+from tallyfold.inference.fit.folder import read_folder, write_folder
 
 DOCUMENT = {"format": "thing", "version": 1, "tallyfold": "9.9"}
 

@@ -7,7 +7,8 @@ from scipy.integrate import cumulative_trapezoid
 from scipy.special import k0
 
 import tallyfold as tf
-from tallyfold.inference.gibbs import (
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.schemes.gibbs import (
     GibbsStep,
     Schedule,
     draw_exposures,
@@ -15,8 +16,7 @@ from tallyfold.inference.gibbs import (
     factors_of,
     state_of,
 )
-from tallyfold.inference.training import TrainingCells
-from tallyfold.kernels import select as kernels
+from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.likelihoods import expected_exposure
 from tallyfold.probability.counts import COUNTS
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import tallyfold as tf
-from tallyfold.inference.held_out import MOST_DISPERSION, HeldOutCells, Target
+from tallyfold.inference.cells.held_out import MOST_DISPERSION, HeldOutCells, Target
 from tallyfold.kernels.layout import axis_layout
 from tallyfold.posterior.predictive import Calibration, matched_mixture
 from tallyfold.probability.counts import COUNTS

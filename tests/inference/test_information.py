@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import tallyfold as tf
-from tallyfold.inference.information import (
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.encoders.information import (
     NO_LIMIT,
     cells_information,
     count_information,
     widened,
 )
-from tallyfold.inference.training import TrainingCells
 from tallyfold.probability.counts import COUNTS
 
 

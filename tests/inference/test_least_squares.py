@@ -2,8 +2,13 @@ import numpy as np
 import pytest
 
 import tallyfold as tf
-from tallyfold.inference.least_squares import LeastSquaresStep, direction, factors_of, moments
-from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.schemes.least_squares import (
+    LeastSquaresStep,
+    direction,
+    factors_of,
+    moments,
+)
 
 ZEROS = pytest.mark.parametrize("observed", [False, True])
 

@@ -17,10 +17,13 @@ from tests.inference.visit_settings import (
 )
 
 import tallyfold as tf
-from tallyfold.inference import leave_one_out
-from tallyfold.inference.encoder_visits import axis_posterior
-from tallyfold.inference.held_out import Target
-from tallyfold.inference.leave_one_out import LeaveOneOutAxisVisit, LeaveOneOutInteractionVisit
+from tallyfold.inference.cells.held_out import Target
+from tallyfold.inference.encoders import leave_one_out
+from tallyfold.inference.encoders.leave_one_out import (
+    LeaveOneOutAxisVisit,
+    LeaveOneOutInteractionVisit,
+)
+from tallyfold.inference.encoders.objective import axis_posterior
 from tallyfold.posterior.predictive import Calibration
 
 

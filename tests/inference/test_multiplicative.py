@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 import tallyfold as tf
-from tallyfold.inference.loop import Rules, run_loop
-from tallyfold.inference.multiplicative import MultiplicativeStep, factors_of, state_of
-from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.fit.loop import StoppingRules, run_loop
+from tallyfold.inference.schemes.cp_apr import CPAPRStep, factors_of, state_of
 from tallyfold.kernels import cell_rates
 from tallyfold.probability.counts import COUNTS
 
@@ -16,7 +16,7 @@ KINDS = {
 
 
 def make_step(kind, tensor, **parameters):
-    return MultiplicativeStep(
+    return CPAPRStep(
         cells=TrainingCells(tensor), **({"n_components": 3} | KINDS[kind] | parameters)
     )
 
@@ -78,7 +78,7 @@ def test_the_loss_is_minus_the_log_pmf(kind, tensor):
 def test_it_stops_where_the_conditions_of_a_minimum_hold(kind, tensor):
     """The gradient, by finite differences, is zero or points out of the allowed region."""
     step = make_step(kind, tensor, tol=1e-4, backend="numba")
-    outcome = run_loop(step, Rules(max_iter=3000, tol=1e-300))
+    outcome = run_loop(step, StoppingRules(max_iter=3000, tol=1e-300))
     assert outcome.reason == "converged"
     assert float(outcome.state["violation"]) < 1e-4
     factors, weight = factors_of(outcome.state)
@@ -99,7 +99,7 @@ def test_it_stops_where_the_conditions_of_a_minimum_hold(kind, tensor):
 
 def test_a_state_at_the_minimum_is_left_as_it_is(tensor):
     step = make_step("observed", tensor, backend="numba")
-    outcome = run_loop(step, Rules(max_iter=3000, tol=1e-300))
+    outcome = run_loop(step, StoppingRules(max_iter=3000, tol=1e-300))
     state, loss = step.advance(outcome.state, 10**6)
     assert loss == outcome.history[-1].objective
     for name in ("factor_0", "factor_1", "factor_2", "weight"):
@@ -163,7 +163,7 @@ def test_the_same_minimum_as_pyttb(tensor):
 
     def ours(max_iter, kappa):
         step = make_step("observed", tensor, kappa=kappa, backend="numba")
-        history = run_loop(step, Rules(max_iter, 1e-300)).history
+        history = run_loop(step, StoppingRules(max_iter, 1e-300)).history
         return history[-1].objective * tensor.nnz - step._log_factorials
 
     assert ours(3, 0.0) == pytest.approx(theirs(3, 0.0), rel=1e-9)

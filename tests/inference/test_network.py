@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import tallyfold as tf
-from tallyfold.inference.network import (
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.schemes.network import (
     NetworkStep,
     cell_keys,
     draw_empty,
@@ -13,7 +14,6 @@ from tallyfold.inference.network import (
     parameters_of,
     rates,
 )
-from tallyfold.inference.training import TrainingCells
 from tallyfold.probability.counts import COUNTS
 
 LIKELIHOODS = pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from scipy import stats
 from scipy.integrate import cumulative_trapezoid, quad
 
 import tallyfold as tf
-from tallyfold.inference.gibbs import Schedule, factors_of, state_of
-from tallyfold.inference.online_gibbs import (
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.schemes.gibbs import Schedule, factors_of, state_of
+from tallyfold.inference.schemes.online_gibbs import (
     Averaging,
     Draw,
     OnlineGibbsStep,
@@ -18,8 +19,7 @@ from tallyfold.inference.online_gibbs import (
     draw_scaled_column,
     folded,
 )
-from tallyfold.inference.training import TrainingCells
-from tallyfold.kernels import select as kernels
+from tallyfold.kernels import dispatch as kernels
 from tallyfold.probability.counts import COUNTS
 
 LEVEL = 1e-3

@@ -4,12 +4,12 @@ import torch
 
 import tallyfold as tf
 from tallyfold.errors import DivergedError
-from tallyfold.inference.loop import Rules, run_loop
-from tallyfold.inference.paper_encoders import PaperStep
-from tallyfold.inference.paper_state import averaged, averaged_gammas
-from tallyfold.inference.pathwise import LEAST_DRAW, pathwise_draw
-from tallyfold.inference.training import TrainingCells
-from tallyfold.inference.validation import ValidationCells
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.cells.validation import ValidationCells
+from tallyfold.inference.fit.loop import StoppingRules, run_loop
+from tallyfold.inference.paper_encoders.pathwise import LEAST_DRAW, pathwise_draw
+from tallyfold.inference.paper_encoders.state import averaged, averaged_gammas
+from tallyfold.inference.paper_encoders.step import PaperStep
 from tallyfold.kernels import use_threads
 from tallyfold.kernels.encoder import Network
 from tallyfold.probability.counts import COUNTS
@@ -183,10 +183,10 @@ def test_an_iteration_depends_on_its_number_and_the_state_alone(likelihood, rewe
 
 
 def test_a_resumed_fit_is_the_uninterrupted_one(parts):
-    whole = run_loop(make_step(parts.train), Rules(max_iter=6))
+    whole = run_loop(make_step(parts.train), StoppingRules(max_iter=6))
     kept = []
-    run_loop(make_step(parts.train), Rules(max_iter=3), keep=kept.append)
-    rest = run_loop(make_step(parts.train), Rules(max_iter=6), run=kept[-1])
+    run_loop(make_step(parts.train), StoppingRules(max_iter=3), keep=kept.append)
+    rest = run_loop(make_step(parts.train), StoppingRules(max_iter=6), run=kept[-1])
     assert all(np.array_equal(rest.state[name], whole.state[name]) for name in whole.state)
 
 
@@ -312,7 +312,7 @@ def test_an_absurd_learning_rate_is_backed_off_from(learning_rate, parts):
     step = make_step(
         parts.train, learning_rate=learning_rate, validation=ValidationCells(parts.test)
     )
-    outcome = run_loop(step, Rules(max_iter=15, patience=15))
+    outcome = run_loop(step, StoppingRules(max_iter=15, patience=15))
     assert np.isfinite(outcome.history[-1].objective)
     last = float(outcome.state["learning_rate"])
     assert last < learning_rate if learning_rate > 50 else last <= learning_rate
@@ -324,7 +324,7 @@ def test_a_fit_that_cannot_be_saved_says_so(parts, monkeypatch):
 
     monkeypatch.setattr(PaperStep, "_attempt", lost)
     with pytest.raises(DivergedError, match="iteration 1 left the rails: the values of bound"):
-        run_loop(make_step(parts.train), Rules(max_iter=3))
+        run_loop(make_step(parts.train), StoppingRules(max_iter=3))
 
 
 @pytest.mark.parametrize("factor", [1, 1000])
@@ -333,7 +333,7 @@ def test_neither_the_counts_scale_nor_the_priors_upsets_it(factor, prior, parts)
     train = parts.train
     tensor = tf.CountTensor(train.axes, train.indices, train.counts * factor)
     step = make_step(tensor, prior_shape=prior[0], prior_rate=prior[1])
-    outcome = run_loop(step, Rules(max_iter=20))
+    outcome = run_loop(step, StoppingRules(max_iter=20))
     assert all(outcome.state[f"draw_{axis}"].min() >= LEAST_DRAW for axis in range(3))
 
 
@@ -341,4 +341,4 @@ def test_one_cell_is_enough():
     axes = [tf.Axis("a", [1]), tf.Axis("b", [1])]
     tensor = tf.CountTensor(axes, [[0, 0]], [3])
     for likelihood in COUNTS.values():
-        run_loop(make_step(tensor, likelihood), Rules(max_iter=5))
+        run_loop(make_step(tensor, likelihood), StoppingRules(max_iter=5))

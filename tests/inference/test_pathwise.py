@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import gammainc, gammaincinv, polygamma
 
-from tallyfold.inference.pathwise import (
+from tallyfold.inference.paper_encoders.pathwise import (
     CHUNK_ROWS,
     LEAST_DRAW,
     kl_slopes,

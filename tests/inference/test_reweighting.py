@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tallyfold.inference.reweighting import (
+from tallyfold.inference.paper_encoders.reweighting import (
     ERROR_RANGE,
     distance_weights,
     error_weights,

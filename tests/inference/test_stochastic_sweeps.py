@@ -3,18 +3,18 @@ import pytest
 
 import tallyfold as tf
 from tallyfold.errors import InterruptedWarning
-from tallyfold.inference.entity_parts import Ints
-from tallyfold.inference.loop import State
-from tallyfold.inference.stochastic_sweeps import StochasticSweeps, _Factors
-from tallyfold.inference.training import TrainingCells
-from tallyfold.inference.validation import ValidationCells, hold_out
-from tallyfold.inference.variational import VariationalStep
+from tallyfold.inference.cells.parts import Ints
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.cells.validation import ValidationCells, hold_out
+from tallyfold.inference.fit.loop import State
+from tallyfold.inference.schemes.cavi import CAVIStep
+from tallyfold.inference.schemes.svi import SVIStep, _Factors
 from tallyfold.probability.counts import COUNTS
 
 
 def step_for(tensor, family="poisson", **rest):
     train, held_out = hold_out(tensor, 0.1, 0)
-    return VariationalStep(
+    return CAVIStep(
         TrainingCells(train),
         COUNTS[family, True],
         False,
@@ -31,7 +31,7 @@ def tensor():
     return tf.simulate((60, 15, 6), 2, density=0.25, random_state=2).tensor
 
 
-def rest_of(state: State, sweeps: StochasticSweeps, entity: Ints) -> tuple[_Factors, TrainingCells]:
+def rest_of(state: State, sweeps: SVIStep, entity: Ints) -> tuple[_Factors, TrainingCells]:
     cells, _ = sweeps.sweeps.cells.of_entities(sweeps.axis, entity)
     return _Factors.of(state, sweeps.axis, entity), cells
 
@@ -39,7 +39,7 @@ def rest_of(state: State, sweeps: StochasticSweeps, entity: Ints) -> tuple[_Fact
 @pytest.mark.parametrize("axis", [1, 2])
 @pytest.mark.parametrize("family", ["poisson", "negative-binomial"])
 def test_what_a_few_entities_say_of_the_other_axes_is_unbiased(tensor, family, axis):
-    sweeps = StochasticSweeps(step_for(tensor, family), 1, 10**9)
+    sweeps = SVIStep(step_for(tensor, family), 1, 10**9)
     state = sweeps.sweeps.start()
     seen = np.flatnonzero(sweeps.sweeps.cells.seen[0])
     single = [
@@ -52,17 +52,17 @@ def test_what_a_few_entities_say_of_the_other_axes_is_unbiased(tensor, family, a
 
 
 def test_the_bound_of_all_entities_is_the_bound(tensor):
-    sweeps = StochasticSweeps(step_for(tensor), 10**6, 10**9)
+    sweeps = SVIStep(step_for(tensor), 10**6, 10**9)
     state = sweeps.sweeps.start()
     now, cells = rest_of(state, sweeps, slice(None))
     assert sweeps._bound(now, cells, 1.0) == pytest.approx(sweeps.sweeps.bound(state), rel=1e-12)
 
 
 def test_in_the_end_all_entities_have_the_update_that_their_cells_give(tensor, monkeypatch):
-    sweeps = StochasticSweeps(step_for(tensor), 5, 10**9)
-    monkeypatch.setattr("tallyfold.inference.stochastic_sweeps.ROUNDS", 1)
+    sweeps = SVIStep(step_for(tensor), 5, 10**9)
+    monkeypatch.setattr("tallyfold.inference.schemes.svi.ROUNDS", 1)
     monkeypatch.setattr(
-        "tallyfold.inference.stochastic_sweeps.ranges", lambda n: [slice(0, 17), slice(17, 60)]
+        "tallyfold.inference.schemes.svi.ranges", lambda n: [slice(0, 17), slice(17, 60)]
     )
     state = sweeps.sweeps.start()
     expected, _ = sweeps.sweeps.advance(state, 1)  # a sweep begins with the first axis
@@ -73,7 +73,7 @@ def test_in_the_end_all_entities_have_the_update_that_their_cells_give(tensor, m
 
 
 def test_an_iteration_leaves_the_old_state_and_other_entities_alone(tensor):
-    sweeps = StochasticSweeps(step_for(tensor), 5, 10**9, seed=3)
+    sweeps = SVIStep(step_for(tensor), 5, 10**9, seed=3)
     state = sweeps.sweeps.start()
     before = {name: np.array(value) for name, value in state.items()}
     new, bound = sweeps.advance(state, 1)
@@ -87,10 +87,10 @@ def test_an_iteration_leaves_the_old_state_and_other_entities_alone(tensor):
 
 
 def test_a_dispersion_is_learnt(tensor):
-    sweeps = StochasticSweeps(step_for(tensor, "negative-binomial"), 30, 10**9)
+    sweeps = SVIStep(step_for(tensor, "negative-binomial"), 30, 10**9)
     state = sweeps.sweeps.start()
     assert float(sweeps.advance(state, 2)[0]["dispersion"]) != float(state["dispersion"])
-    fixed = StochasticSweeps(step_for(tensor, "negative-binomial", dispersion=3.0), 30, 10**9)
+    fixed = SVIStep(step_for(tensor, "negative-binomial", dispersion=3.0), 30, 10**9)
     assert float(fixed.advance(fixed.sweeps.start(), 2)[0]["dispersion"]) == 3.0
 
 

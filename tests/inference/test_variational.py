@@ -6,8 +6,8 @@ from scipy.special import digamma
 from scipy.stats import gamma as gamma_distribution
 
 import tallyfold as tf
-from tallyfold.inference.training import TrainingCells
-from tallyfold.inference.variational import VariationalStep, factors_of, state_of
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.schemes.cavi import CAVIStep, factors_of, state_of
 from tallyfold.probability.counts import COUNTS
 
 LIKELIHOODS = list(COUNTS)
@@ -16,7 +16,7 @@ LIKELIHOODS = list(COUNTS)
 def step_for(tensor, family="poisson", truncated=False, zeros=False, **parameters):
     chosen = {"n_components": 3, "prior_shape": 0.7, "backend": "numpy"} | parameters
     cells = TrainingCells(tensor)
-    return VariationalStep(cells, COUNTS[family, truncated], zeros_observed=zeros, **chosen)
+    return CAVIStep(cells, COUNTS[family, truncated], zeros_observed=zeros, **chosen)
 
 
 @pytest.fixture(scope="module")

@@ -5,16 +5,16 @@ import pytest
 import torch
 
 import tallyfold as tf
-from tallyfold.inference.combinations import Combinations
-from tallyfold.inference.encoder_visits import (
+from tallyfold.inference.cells.combinations import Combinations
+from tallyfold.inference.cells.held_out import HeldOutCells, Target
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.distributed.process_group import ALONE
+from tallyfold.inference.encoders.objective import (
     N_PRIOR,
     AxisVisit,
     InteractionVisit,
 )
-from tallyfold.inference.held_out import HeldOutCells, Target
-from tallyfold.inference.training import TrainingCells
-from tallyfold.inference.world import ALONE
-from tallyfold.kernels import select as kernels
+from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.evidence import conjugate_network, network_inputs, network_size
 from tallyfold.kernels.likelihoods import expected_exposure
 from tallyfold.posterior.point_factors import mean_over_seen
@@ -100,7 +100,7 @@ class Setting:
             exposure_N=self.exposure(rate_N) * rate_N,
             held_others_V=self.held_rate_V * self.held_multiplier_V,
             backend="numpy",
-            world=ALONE,
+            group=ALONE,
         )
 
 

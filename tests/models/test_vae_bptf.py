@@ -15,7 +15,7 @@ from tallyfold.errors import (
     LabelError,
     ParameterError,
 )
-from tallyfold.inference.anchored import AnchoredStep
+from tallyfold.inference.encoders.anchored import AnchoredStep
 from tallyfold.models import vae_bptf
 from tallyfold.models.vae_forms import FIXED, FORMS
 from tallyfold.models.vae_presets import PAPER_PRESETS

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import tallyfold as tf
-from tallyfold.inference.calibration import calibrate
+from tallyfold.inference.fit.calibration import calibrate
 from tallyfold.posterior.gamma_factors import GammaFactors, completed_gammas
 from tallyfold.posterior.predictive import Calibration, matched_mixture
 from tallyfold.probability.counts import COUNTS

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 
 import tallyfold as tf
-from tallyfold.inference.world import current_world
+from tallyfold.inference.distributed.process_group import current_group
 
 FITS = {
     "bptf": lambda: tf.BPTF(n_components=3, max_iter=15, tol=0.0),
@@ -58,13 +58,13 @@ def fitted(name, part, **options):
 
 
 if __name__ == "__main__":
-    with tf.many_processes() as world:
-        part = tf.dealt(tensor)
+    with tf.many_processes() as group:
+        part = tf.scatter(tensor)
         assert part.nnz < tensor().nnz
-        assert current_world() is world
+        assert current_group() is group
         for name in sys.argv[2:]:
             found = numbers_of(fitted(name, part))
-            same = world.joined(np.concatenate([np.ravel(v) for v in found.values()])[None])
-            assert np.array_equal(same, np.repeat(same[:1], world.size, axis=0)), name
-            if world.first:
+            same = group.all_gather(np.concatenate([np.ravel(v) for v in found.values()])[None])
+            assert np.array_equal(same, np.repeat(same[:1], group.size, axis=0)), name
+            if group.first:
                 np.savez(f"{sys.argv[1]}/{name}.npz", **found)

@@ -15,41 +15,41 @@ def refused(error, words, model, part):
         model.fit(part)
 
 
-def own_labels(world, part):
+def own_labels(group, part):
     """The same cells on axes of the same size, the labels of one axis named by the process."""
-    last = tf.Axis("axis_2", [f"{world.rank}-{label}" for label in range(8)])
+    last = tf.Axis("axis_2", [f"{group.rank}-{label}" for label in range(8)])
     return tf.CountTensor([*part.axes[:2], last], part.indices, part.counts)
 
 
 def main():
-    with tf.many_processes() as world:
-        part = tf.dealt(tensor)
+    with tf.many_processes() as group:
+        part = tf.scatter(tensor)
         model = tf.BPTF(n_components=2, max_iter=3)
-        refused(ParameterError, "same axes", model, own_labels(world, part))
+        refused(ParameterError, "same axes", model, own_labels(group, part))
         refused(DataError, "very same cells", model, tensor())
-        other = tf.BPTF(n_components=2, max_iter=3, random_state=world.rank)
+        other = tf.BPTF(n_components=2, max_iter=3, random_state=group.rank)
         refused(ParameterError, "same model and parameters", other, part)
         with pytest.raises(ParameterError, match="same arguments"):
-            model.fit(part, every=1 + world.rank)
+            model.fit(part, every=1 + group.rank)
         refused(ParameterError, "one process only", tf.Constant(), part)
         none = part.with_cells(np.zeros(part.nnz, dtype=bool))
         refused(DataError, "no non-zero cell", model, none)
         # all cells in one process, none in the other
-        lopsided = model.fit(tensor() if world.first else none)
+        lopsided = model.fit(tensor() if group.first else none)
         with pytest.raises(BackendError), tf.many_processes("cuda"):
             pass
 
     for _ in range(20):  # joining again and again finds nothing of the times before
-        with tf.many_processes() as world:
-            assert world.number(1.0) == 2
+        with tf.many_processes() as group:
+            assert group.all_reduce_number(1.0) == 2
 
-    with tf.many_processes() as world:  # reading takes longer than the timeout
+    with tf.many_processes() as group:  # reading takes longer than the timeout
 
         def slowly():
             time.sleep(9)
             return tensor()
 
-        even = tf.BPTF(n_components=2, max_iter=3).fit(tf.dealt(slowly))
+        even = tf.BPTF(n_components=2, max_iter=3).fit(tf.scatter(slowly))
     np.testing.assert_allclose(
         even.posterior_.mean("axis_0"), lopsided.posterior_.mean("axis_0"), rtol=1e-10
     )

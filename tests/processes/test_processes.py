@@ -12,8 +12,8 @@ import pytest
 from tests.processes import fits, quarrels
 
 import tallyfold as tf
-from tallyfold.inference.started import processes_started
-from tallyfold.inference.world import ALONE
+from tallyfold.inference.distributed.launched import processes_started
+from tallyfold.inference.distributed.process_group import ALONE
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "TALLYFOLD_THREADS": "1"}
@@ -50,8 +50,8 @@ def test_words_left_in_the_environment_make_no_processes(left_over, monkeypatch)
     for name, word in left_over.items():
         monkeypatch.setenv(name, word)
     assert processes_started() == (0, 1)
-    with tf.many_processes() as world:
-        assert world is ALONE
+    with tf.many_processes() as group:
+        assert group is ALONE
 
 
 # -- the command line -----------------------------------------------------------------------------

@@ -98,7 +98,7 @@ def _models(
     text: str, zeros: str, given: dict[str, model_parameters.Given]
 ) -> "dict[str, CountModel]":
     """Make the floors and the models asked for; each gets the parameters it has."""
-    from tallyfold.evaluation.floors import floors
+    from tallyfold.evaluation.baselines import floors
     from tallyfold.models.registry import MODELS
 
     if text == "all":

@@ -10,7 +10,7 @@ from tallyfold.cli.long_runs import error_console, progress
 from tallyfold.errors import InterruptedWarning
 
 if TYPE_CHECKING:
-    from tallyfold.inference.loop import Progress
+    from tallyfold.inference.fit.loop import Progress
 
 LOG_SECONDS = 30
 """Where there is no terminal, a line is written at most so often."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tallyfold.data.tensor import CountTensor
-    from tallyfold.inference.world import World
+    from tallyfold.inference.distributed.process_group import ProcessGroup
     from tallyfold.models.base import CountModel
 
 REASONS = {
@@ -39,7 +39,7 @@ class FitRun:
     """One run of the verb: fit, save, score, say so."""
 
     model: CountModel
-    world: World
+    group: ProcessGroup
     test: CountTensor | None = None
 
     def __init__(self, out: str, resume: bool, as_json: bool) -> None:
@@ -57,11 +57,11 @@ class FitRun:
         refit: bool,
     ) -> None:
         """Read, fit, score on what was held out, and fit again on all cells if asked to."""
-        from tallyfold.inference.processes import many_processes
+        from tallyfold.inference.distributed.torch_group import many_processes
 
         self.model = model
         scores: Scores = {}
-        with many_processes(model.get_params().get("device", "cpu")) as self.world:
+        with many_processes(model.get_params().get("device", "cpu")) as self.group:
             whole = self._read_once(read)
             cells = whole
             if holdout is not None:
@@ -71,7 +71,7 @@ class FitRun:
             if holdout is None or refit:
                 cells = whole
                 self._fit(cells, "all cells")
-        if self.world.first:
+        if self.group.first:
             model_folder.clear_checkpoint(self.out)
             self._report(cells(), scores)
 
@@ -85,7 +85,7 @@ class FitRun:
                 self._say(f"left out: {printable(record)}")
             self._note_checkpoint()
 
-        self.world.told(first_reads)
+        self.group.broadcast(first_reads)
         return lambda: kept[0]
 
     def _held_back(
@@ -95,18 +95,18 @@ class FitRun:
         from tallyfold.data.split import Split, split
 
         kept: list[Split] = []
-        self.world.told(lambda: kept.append(split(whole(), share, random_state=seed)))
+        self.group.broadcast(lambda: kept.append(split(whole(), share, random_state=seed)))
         self.test = kept[0].test if kept else None
         return lambda: kept[0].train
 
     def _scores(self, cells: Callable[[], CountTensor]) -> Scores:
         """Score on the held-out cells, in the first of the processes."""
-        from tallyfold.inference.world import ALONE, use_world
+        from tallyfold.inference.distributed.process_group import ALONE, use_group
 
         if self.test is None:
             return {}
         zeros = self.model.get_params()["zeros"]
-        with use_world(ALONE):
+        with use_group(ALONE):
             scores = scored(self.model, self.test, chosen_metrics(None, zeros, True), cells())
         if not self.as_json:
             title = f"Scores on {self.test.nnz:,} held-out cells, zeros {zeros}"
@@ -116,18 +116,18 @@ class FitRun:
 
     def _fit(self, cells: Callable[[], CountTensor], what: str) -> None:
         """Fit and save; after Ctrl-C save what is there, say so and end."""
-        from tallyfold.inference.dealing import dealt
-
-        if self.world.stop_asked():  # while nothing was being fitted
+        if self.group.stop_asked():  # while nothing was being fitted
             raise KeyboardInterrupt
+        from tallyfold.inference.distributed.scatter import scatter
+
         place = os.path.join(self.out, model_folder.CHECKPOINT, what.replace(" ", "-"))
-        part = dealt(cells)
+        part = scatter(cells)
         start = time.perf_counter()
         with noted_interrupt() as said, shown_progress(what) as callback:
-            callbacks = [callback] if self.world.first else []
+            callbacks = [callback] if self.group.first else []
             self.model.fit(part, checkpoint=place, resume=self.resume, callbacks=callbacks)
         self.seconds = time.perf_counter() - start
-        self.world.told(lambda: self.model.save(self.out))
+        self.group.broadcast(lambda: self.model.save(self.out))
         self.saved = True
         if said:
             self._say_stopped(

@@ -28,7 +28,7 @@ def check_model_folder(out: str, overwrite: bool, resume: bool | None = None) ->
 
     `resume` is for a verb that can go on with an unfinished fit: whether it is to do so.
     """
-    from tallyfold.inference.folder import refuse_foreign
+    from tallyfold.inference.fit.folder import refuse_foreign
     from tallyfold.models.storage import KIND
 
     place = Path(out)

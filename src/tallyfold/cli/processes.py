@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tallyfold.errors import ParameterError, ProcessError
-from tallyfold.inference.started import processes_started
+from tallyfold.inference.distributed.launched import processes_started
 
 COMMAND_LINE: ContextVar[list[str]] = ContextVar("tallyfold_command_line")
 """The words that the command was given."""

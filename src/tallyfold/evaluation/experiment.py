@@ -20,7 +20,7 @@ from tallyfold.evaluation.memory import peak_memory
 from tallyfold.evaluation.metrics import METRICS, Metric, checked_metrics, scores_of
 from tallyfold.evaluation.predictions import Predictions
 from tallyfold.evaluation.row_folder import Row, RowFolder, frame_of
-from tallyfold.inference.checkpoint import fingerprint
+from tallyfold.inference.fit.checkpoint import fingerprint
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_tensor
 from tallyfold.models.parameters import SEED, check_parameters

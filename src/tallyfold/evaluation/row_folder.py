@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tallyfold.errors import StorageError
-from tallyfold.inference.folder import replace_file
+from tallyfold.inference.fit.folder import replace_file
 
 if TYPE_CHECKING:
     import pandas as pd

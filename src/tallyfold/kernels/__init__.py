@@ -5,9 +5,7 @@ R table rows, W table columns, S pieces, C chunks.
 """
 
 from tallyfold.kernels.device import use_device
-from tallyfold.kernels.layout import AxisLayout, axis_layout
-from tallyfold.kernels.likelihoods import LIKELIHOODS
-from tallyfold.kernels.select import (
+from tallyfold.kernels.dispatch import (
     allocate_axis,
     axis_sums,
     bptf_axis_sums,
@@ -15,6 +13,8 @@ from tallyfold.kernels.select import (
     cell_rates,
     share_sums,
 )
+from tallyfold.kernels.layout import AxisLayout, axis_layout
+from tallyfold.kernels.likelihoods import LIKELIHOODS
 from tallyfold.kernels.threads import thread_count, use_threads
 
 __all__ = [

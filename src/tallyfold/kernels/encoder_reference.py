@@ -3,6 +3,7 @@
 import numpy as np
 
 from tallyfold.kernels.arrays import Factors, Floats
+from tallyfold.kernels.distinct_inputs import entities
 from tallyfold.kernels.encoder import (
     INPUT_CAP,
     KINDS,
@@ -12,7 +13,6 @@ from tallyfold.kernels.encoder import (
     other_factors,
 )
 from tallyfold.kernels.layout import AxisLayout
-from tallyfold.kernels.rows import entities
 
 
 class ReferenceEncoder:

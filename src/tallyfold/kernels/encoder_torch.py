@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallyfold.kernels.arrays import Factors, Floats
+from tallyfold.kernels.distinct_inputs import distinct_rows, every_cell
 from tallyfold.kernels.encoder import (
     INPUT_CAP,
     KINDS,
@@ -23,7 +24,6 @@ from tallyfold.kernels.encoder import (
 )
 from tallyfold.kernels.layout import AxisLayout
 from tallyfold.kernels.on_device.tensors import openmp
-from tallyfold.kernels.rows import distinct_rows, every_cell
 from tallyfold.kernels.threads import thread_count
 
 if TYPE_CHECKING:

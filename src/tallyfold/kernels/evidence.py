@@ -18,7 +18,7 @@ from tallyfold.errors import ShapeError
 from tallyfold.kernels.announce import announce_compilation
 from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.kernels.backends import chosen_backend
-from tallyfold.kernels.select import SMALL_WORK
+from tallyfold.kernels.dispatch import SMALL_WORK
 
 SOFTPLUS_INVERSE_OF_ONE = 0.5413248546129181
 """ln(e - 1), rounded correctly, so that its softplus is 1 to the last bit."""

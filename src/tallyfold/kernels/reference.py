@@ -1,7 +1,7 @@
 """Every kernel in plain NumPy, float64: obvious and slow. The fused ones must agree with it.
 
 Shares are taken in logarithms, so that no rate is too small or too large. Arguments and results
-are documented in :mod:`tallyfold.kernels.select`, whose functions call these.
+are documented in :mod:`tallyfold.kernels.dispatch`, whose functions call these.
 """
 
 from collections.abc import Sequence

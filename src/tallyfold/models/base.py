@@ -22,23 +22,23 @@ from tallyfold.errors import (
     NotFittedError,
     ParameterError,
 )
-from tallyfold.inference.agreement import axes_in_words, refuse_differences
-from tallyfold.inference.calibration import MOST_CELLS, calibrate
-from tallyfold.inference.checkpoint import KIND, Checkpoint, fingerprint
-from tallyfold.inference.folder import refuse_foreign
-from tallyfold.inference.held_out import HeldOutCells
-from tallyfold.inference.loop import (
+from tallyfold.inference.cells.held_out import HeldOutCells
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.cells.validation import hold_out
+from tallyfold.inference.distributed.agreement import axes_in_words, refuse_differences
+from tallyfold.inference.distributed.process_group import current_group
+from tallyfold.inference.fit.calibration import MOST_CELLS, calibrate
+from tallyfold.inference.fit.checkpoint import KIND, Checkpoint, fingerprint
+from tallyfold.inference.fit.folder import refuse_foreign
+from tallyfold.inference.fit.loop import (
     Callback,
     Outcome,
-    Rules,
     State,
     Step,
+    StoppingRules,
     outcome_of,
     run_loop,
 )
-from tallyfold.inference.training import TrainingCells
-from tallyfold.inference.validation import hold_out
-from tallyfold.inference.world import current_world
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
 from tallyfold.models.cells import Unknown, cell_positions
@@ -78,14 +78,14 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         """Return the step that fits this model."""
 
     @abstractmethod
-    def _stopping(self) -> Rules:
+    def _stopping(self) -> StoppingRules:
         """Return when to stop."""
 
     @abstractmethod
-    def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         """Turn the last state into what a fit leaves; history and calibration are filled in."""
 
-    def _rules_for(self, step: Step) -> Rules:
+    def _rules_for(self, step: Step) -> StoppingRules:
         """Return when to stop, now that the step is known."""
         return self._stopping()
 
@@ -184,7 +184,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     def _whole(self, outcome: Outcome, tensor: CountTensor, cells: TrainingCells) -> Fitted:
         """Return what a fit left, not calibrated yet."""
         return replace(
-            self._left(outcome.state, tensor.axes, cells),
+            self._make_fitted(outcome.state, tensor.axes, cells),
             history=tuple(outcome.history),
             n_iter=outcome.n_iter,
             reason=outcome.reason,
@@ -387,20 +387,20 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         check_parameters({"every": every}, {"every": integer(1)})
         if resume and checkpoint is None:
             raise ParameterError("`resume` needs a `checkpoint` folder to resume from.")
-        world = current_world()
-        if world.size > 1 and not self.many_processes:
+        group = current_group()
+        if group.size > 1 and not self.many_processes:
             raise ParameterError(
                 f"{type(self).__name__} fits in one process only; BPTF and VAEBPTF in several."
             )
-        if world.number(checked_tensor(tensor).nnz) == 0:
+        if group.all_reduce_number(checked_tensor(tensor).nnz) == 0:
             raise DataError("the tensor has no non-zero cell; there is nothing to fit.")
         given = {
             "model and parameters": (self.name, self._plain_parameters()),
-            "axes": axes_in_words(tensor.axes) if world.size > 1 else None,
+            "axes": axes_in_words(tensor.axes) if group.size > 1 else None,
             "arguments of fit": (str(checkpoint), every, resume),
         }
-        own_cells = fingerprint(tensor) if world.size > 1 and tensor.nnz else None
-        refuse_differences(world, given, own_cells)
+        own_cells = fingerprint(tensor) if group.size > 1 and tensor.nnz else None
+        refuse_differences(group, given, own_cells)
 
     def _run(
         self,
@@ -414,12 +414,12 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     ) -> Outcome:
         if checkpoint is None:
             return run_loop(step, self._rules_for(step), callbacks=callbacks)
-        cells.world.told(lambda: refuse_foreign(checkpoint, KIND))
+        cells.group.broadcast(lambda: refuse_foreign(checkpoint, KIND))
         place = Checkpoint(
             checkpoint,
             self.name,
             self._plain_parameters(),
-            fingerprint(tensor, cells.world),
+            fingerprint(tensor, cells.group),
             cells,
         )
         run = place.load(step.start()) if resume and place.exists() else None
@@ -441,12 +441,12 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         some = cells.every(-(-cells.n_cells // MOST_CELLS))
         moments = self._moments(cells.indices_NM[some])
         counts, mean, variance = (
-            cells.world.joined(array) for array in (cells.counts_N[some], *moments)
+            cells.group.all_gather(array) for array in (cells.counts_N[some], *moments)
         )
         calibration = calibrate(counts, mean, variance, fitted.likelihood, fitted.dispersion)
         self._fitted = replace(fitted, calibration=calibration)
         log_pmf_N = self._predictive(cells.indices_NM).log_pmf(cells.counts_N)
-        score = cells.world.number(float(log_pmf_N.sum())) / cells.n_cells
+        score = cells.group.all_reduce_number(float(log_pmf_N.sum())) / cells.n_cells
         self._fitted = replace(self._fitted, validation_score=score)
 
 

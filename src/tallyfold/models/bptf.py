@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
-from tallyfold.inference.loop import Rules, State
-from tallyfold.inference.training import TrainingCells
-from tallyfold.inference.validation import ValidationCells
-from tallyfold.inference.variational import VariationalStep, factors_of
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.cells.validation import ValidationCells
+from tallyfold.inference.fit.loop import State, StoppingRules
+from tallyfold.inference.schemes.cavi import CAVIStep, factors_of
 from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
@@ -127,11 +127,11 @@ class BPTF(CountModel):
         self.backend = backend
         self.device = device
 
-    def _stopping(self) -> Rules:
-        return Rules(self.max_iter, self.tol, self.patience)
+    def _stopping(self) -> StoppingRules:
+        return StoppingRules(self.max_iter, self.tol, self.patience)
 
-    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> VariationalStep:
-        return VariationalStep(
+    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> CAVIStep:
+        return CAVIStep(
             cells=cells,
             likelihood=choose_likelihood(self.likelihood, self.truncated, self.zeros),
             zeros_observed=self.zeros == "observed",
@@ -144,7 +144,7 @@ class BPTF(CountModel):
             validation=None if held_out is None else ValidationCells(held_out, self.backend),
         )
 
-    def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         shapes, rates = factors_of(state)
         likelihood = choose_likelihood(self.likelihood, self.truncated, self.zeros)
         seen = self._informed(cells)

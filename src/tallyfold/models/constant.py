@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
-from tallyfold.inference.loop import Rules, State
-from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.fit.loop import State, StoppingRules
 from tallyfold.models.base import CountModel, Floats, choose_likelihood, names_and_labels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import BOOLEAN, NONE, ZEROS, Rule, one_of
@@ -99,8 +99,8 @@ class Constant(CountModel):
         self.truncated = truncated
         self.statistic = statistic
 
-    def _stopping(self) -> Rules:
-        return Rules(max_iter=2, tol=1.0)  # the second step finds nothing left to do
+    def _stopping(self) -> StoppingRules:
+        return StoppingRules(max_iter=2, tol=1.0)  # the second step finds nothing left to do
 
     def _likelihood(self) -> CountLikelihood:
         if self.zeros == "observed":  # all cells have one rate, so any family is closed here
@@ -111,7 +111,7 @@ class Constant(CountModel):
     def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> ConstantStep:
         return ConstantStep(cells, self._likelihood(), self.zeros == "observed")
 
-    def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         likelihood, rate = self._likelihood(), float(state["rate"])
         names, labels = names_and_labels(axes)
         values = [np.ones((len(axis) + 1, 1)) for axis in axes]

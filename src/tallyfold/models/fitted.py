@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tallyfold.data.axis import Axis
 from tallyfold.data.formats.writing import axes_from_bytes, axes_to_bytes
 from tallyfold.errors import FormatError, StorageError
-from tallyfold.inference.loop import Iteration
+from tallyfold.inference.fit.loop import Iteration
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.interactions import Interaction

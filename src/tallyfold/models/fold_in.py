@@ -16,15 +16,15 @@ import pyarrow as pa
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, LabelError, ParameterError
-from tallyfold.inference.encoder_visits import (
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.encoders.information import NO_LIMIT, cells_information
+from tallyfold.inference.encoders.objective import (
     LEAST_RATE,
     axis_posterior,
     axis_prior,
     multiplier_posterior,
 )
-from tallyfold.inference.information import NO_LIMIT, cells_information
-from tallyfold.inference.training import TrainingCells
-from tallyfold.kernels import select as kernels
+from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.evidence import network_inputs
 from tallyfold.kernels.likelihoods import expected_exposure
 from tallyfold.models.cells import cell_positions

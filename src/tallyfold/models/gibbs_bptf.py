@@ -9,9 +9,9 @@ import numpy as np
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
-from tallyfold.inference.gibbs import GibbsStep, Schedule, draws_of
-from tallyfold.inference.loop import Rules, State
-from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.fit.loop import State, StoppingRules
+from tallyfold.inference.schemes.gibbs import GibbsStep, Schedule, draws_of
 from tallyfold.models.base import CountModel, choose_likelihood
 from tallyfold.models.fitted import Arrays, Fitted
 from tallyfold.models.parameters import (
@@ -132,8 +132,8 @@ class GibbsBPTF(CountModel):
         self.random_state = random_state
         self.backend = backend
 
-    def _stopping(self) -> Rules:
-        return Rules(self._schedule.n_iterations)
+    def _stopping(self) -> StoppingRules:
+        return StoppingRules(self._schedule.n_iterations)
 
     def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> GibbsStep:
         return GibbsStep(
@@ -149,7 +149,7 @@ class GibbsBPTF(CountModel):
             backend=self.backend,
         )
 
-    def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         likelihood = choose_likelihood(self.likelihood, self.truncated, self.zeros)
         dispersion = self.dispersion if likelihood.dispersed else None
         return left_by_chain(state, axes, cells, self.zeros, likelihood, dispersion)

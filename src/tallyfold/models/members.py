@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.errors import InterruptedWarning
-from tallyfold.inference.entity_dispersion import with_dispersions
+from tallyfold.inference.encoders.entity_dispersion import with_dispersions
 from tallyfold.models.fitted import Fitted
 from tallyfold.posterior.interactions import with_interactions
 from tallyfold.posterior.predictive import matched_mixture

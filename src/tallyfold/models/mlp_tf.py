@@ -11,9 +11,9 @@ import numpy.typing as npt
 from tallyfold.data.axis import Axis, axis_number
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
-from tallyfold.inference.loop import Rules, State
-from tallyfold.inference.network import NetworkStep, network_of, rates
-from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.fit.loop import State, StoppingRules
+from tallyfold.inference.schemes.network import NetworkStep, network_of, rates
 from tallyfold.models.base import CountModel, choose_likelihood
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
@@ -139,8 +139,8 @@ class MLPTF(CountModel):
     def _validation_share(self) -> float | None:
         return self.validation  # cells held out are never drawn as empty ones, so zeros do no harm
 
-    def _stopping(self) -> Rules:
-        return Rules(self.max_iter, 0.0, self.patience)
+    def _stopping(self) -> StoppingRules:
+        return StoppingRules(self.max_iter, 0.0, self.patience)
 
     def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> NetworkStep:
         return NetworkStep(
@@ -157,7 +157,7 @@ class MLPTF(CountModel):
             seed=self.random_state,
         )
 
-    def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         return Fitted(
             axes=tuple(axes),
             factors=None,

@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
-from tallyfold.inference.least_squares import LeastSquaresStep, factors_of
-from tallyfold.inference.loop import Rules, State
-from tallyfold.inference.training import TrainingCells
-from tallyfold.inference.validation import ValidationCells
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.cells.validation import ValidationCells
+from tallyfold.inference.fit.loop import State, StoppingRules
+from tallyfold.inference.schemes.least_squares import LeastSquaresStep, factors_of
 from tallyfold.models.base import CountModel, names_and_labels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import SEED, VALIDATION, ZEROS, Rule, integer, number, one_of
@@ -99,8 +99,8 @@ class NTFLS(CountModel):
         self.random_state = random_state
         self.backend = backend
 
-    def _stopping(self) -> Rules:
-        return Rules(self.max_iter, self.tol, self.patience)
+    def _stopping(self) -> StoppingRules:
+        return StoppingRules(self.max_iter, self.tol, self.patience)
 
     def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> LeastSquaresStep:
         return LeastSquaresStep(
@@ -114,7 +114,7 @@ class NTFLS(CountModel):
             validation=None if held_out is None else ValidationCells(held_out, self.backend),
         )
 
-    def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         seen = self._informed(cells)
         names, labels = names_and_labels(axes)
         return Fitted(

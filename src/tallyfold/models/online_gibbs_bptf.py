@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
-from tallyfold.inference.gibbs import Schedule, factors_of, state_of
-from tallyfold.inference.loop import Rules, State
-from tallyfold.inference.online_gibbs import Averaging, OnlineGibbsStep, Prior, folded
-from tallyfold.inference.training import TrainingCells
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.fit.loop import State, StoppingRules
+from tallyfold.inference.schemes.gibbs import Schedule, factors_of, state_of
+from tallyfold.inference.schemes.online_gibbs import Averaging, OnlineGibbsStep, Prior, folded
 from tallyfold.models.base import CountModel, choose_likelihood
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.gibbs_bptf import CHAIN_RULES, left_by_chain
@@ -132,8 +132,8 @@ class OnlineGibbsBPTF(CountModel):
         """Posterior means of the weights: a component's expected total over all cells."""
         return self.fitted_.extra["component_weights"]
 
-    def _stopping(self) -> Rules:
-        return Rules(self._schedule.n_iterations)
+    def _stopping(self) -> StoppingRules:
+        return StoppingRules(self._schedule.n_iterations)
 
     def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> OnlineGibbsStep:
         return OnlineGibbsStep(
@@ -148,7 +148,7 @@ class OnlineGibbsBPTF(CountModel):
             backend=self.backend,
         )
 
-    def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         likelihood = choose_likelihood("poisson", self.truncated, self.zeros)
         weight_K = np.asarray(state["weight"], dtype=float)
         kept_SK = np.asarray(state["draws_weight"], dtype=float)

@@ -1,4 +1,4 @@
-"""Rules for parameters, as data, and the one function that applies them."""
+"""StoppingRules for parameters, as data, and the one function that applies them."""
 
 from __future__ import annotations
 

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
-from tallyfold.inference.loop import Rules, State
-from tallyfold.inference.multiplicative import MultiplicativeStep, factors_of
-from tallyfold.inference.training import TrainingCells
-from tallyfold.inference.validation import ValidationCells
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.cells.validation import ValidationCells
+from tallyfold.inference.fit.loop import State, StoppingRules
+from tallyfold.inference.schemes.cp_apr import CPAPRStep, factors_of
 from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
@@ -125,11 +125,11 @@ class PTFKL(CountModel):
         self.random_state = random_state
         self.backend = backend
 
-    def _stopping(self) -> Rules:
-        return Rules(self.max_iter, NO_CHANGE, self.patience)
+    def _stopping(self) -> StoppingRules:
+        return StoppingRules(self.max_iter, NO_CHANGE, self.patience)
 
-    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> MultiplicativeStep:
-        return MultiplicativeStep(
+    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> CPAPRStep:
+        return CPAPRStep(
             cells=cells,
             likelihood=choose_likelihood("poisson", self.truncated, self.zeros),
             zeros_observed=self.zeros == "observed",
@@ -144,7 +144,7 @@ class PTFKL(CountModel):
             validation=None if held_out is None else ValidationCells(held_out, self.backend),
         )
 
-    def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         factors, weight_K = factors_of(state)
         shared = [factor * weight_K ** (1 / len(axes)) for factor in factors]
         seen = self._informed(cells)

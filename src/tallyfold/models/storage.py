@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from tallyfold.errors import ParameterError, StorageError
-from tallyfold.inference.folder import read_folder, write_folder
+from tallyfold.inference.fit.folder import read_folder, write_folder
 from tallyfold.models.base import CountModel
 from tallyfold.models.fitted import Arrays, Fitted
+from tallyfold.models.load_checks import check_loaded
 from tallyfold.models.parameters import check_parameters
-from tallyfold.models.soundness import refuse_unsound
 from tallyfold.version import __version__
 
 KIND = "tallyfold-model"
@@ -66,7 +66,7 @@ def load(folder: str | os.PathLike[str]) -> Any:
 def _restored(document: dict[str, Any], arrays: Arrays, folder: str, model: str) -> Fitted:
     try:
         fitted = Fitted.restored(document, arrays, folder)
-        refuse_unsound(fitted, model)
+        check_loaded(fitted, model)
     except (
         ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
         ValueError,

@@ -13,25 +13,25 @@ import numpy.typing as npt
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import LabelError, ParameterError
-from tallyfold.inference.anchored import AnchoredStep, warming_up
-from tallyfold.inference.combinations import (
+from tallyfold.inference.cells.combinations import (
     LEAST_KNOWN,
     Combinations,
     candidate_axes,
     useful_combinations,
 )
-from tallyfold.inference.entity_dispersion import entity_dispersions
-from tallyfold.inference.folder import refuse_foreign
-from tallyfold.inference.information import NO_LIMIT, cells_information, widened
-from tallyfold.inference.likelihood_choice import better_likelihood
-from tallyfold.inference.loop import Callback, Rules, State, Step
-from tallyfold.inference.paper_encoders import PaperStep
-from tallyfold.inference.paper_state import averaged_gammas
-from tallyfold.inference.place import interactions_of
-from tallyfold.inference.training import TrainingCells
-from tallyfold.inference.validation import ValidationCells
-from tallyfold.inference.variational import VariationalStep, factors_of
-from tallyfold.inference.world import current_world
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.cells.validation import ValidationCells
+from tallyfold.inference.distributed.process_group import current_group
+from tallyfold.inference.encoders.anchored import AnchoredStep, warming_up
+from tallyfold.inference.encoders.entity_dispersion import entity_dispersions
+from tallyfold.inference.encoders.information import NO_LIMIT, cells_information, widened
+from tallyfold.inference.encoders.trainer import interactions_of
+from tallyfold.inference.fit.folder import refuse_foreign
+from tallyfold.inference.fit.loop import Callback, State, Step, StoppingRules
+from tallyfold.inference.paper_encoders.state import averaged_gammas
+from tallyfold.inference.paper_encoders.step import PaperStep
+from tallyfold.inference.schemes.cavi import CAVIStep, factors_of
+from tallyfold.inference.schemes.likelihood_choice import better_likelihood
 from tallyfold.kernels.device import use_device
 from tallyfold.kernels.encoder import Network
 from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
@@ -305,7 +305,7 @@ class VAEBPTF(CountModel):
             return super().fit(tensor, checkpoint=checkpoint, **options)
         if checkpoint is not None:
             place = checkpoint
-            current_world().told(lambda: refuse_foreign(place, "checkpoint of members"))
+            current_group().broadcast(lambda: refuse_foreign(place, "checkpoint of members"))
 
         def fit_one(number_: int, place: str | None) -> tuple[Fitted, bool]:
             parameters = self.get_params() | {"n_members": 1}
@@ -349,13 +349,13 @@ class VAEBPTF(CountModel):
             plain["interactions"] = [list(each) for each in self.interactions]
         return plain
 
-    def _stopping(self) -> Rules:
+    def _stopping(self) -> StoppingRules:
         values = self._values
         if self.encoder == "paper":
-            return Rules(values["max_iter"], values["tol"], self.patience, window=10)
+            return StoppingRules(values["max_iter"], values["tol"], self.patience, window=10)
         # of visits to drawn entities one may gain nothing by chance: several in a row tell
         window = 1 if self.batch_entities is None else BATCH_WINDOW
-        return Rules(
+        return StoppingRules(
             self._most_iterations, values["tol"], self.patience, window=window, warm_up=warming_up
         )
 
@@ -384,7 +384,7 @@ class VAEBPTF(CountModel):
         given = int(self._values["max_iter"])
         return given if self.max_iter is not None else given + START_SWEEPS
 
-    def _rules_for(self, step: Step) -> Rules:
+    def _rules_for(self, step: Step) -> StoppingRules:
         rules = self._stopping()
         if not isinstance(step, AnchoredStep) or step.held_out is not None:
             return rules
@@ -400,7 +400,7 @@ class VAEBPTF(CountModel):
         if self.encoder == "paper":
             return self._paper_step(cells, validation, values)
         likelihood = choose_likelihood(self._family(values), self.truncated, self.zeros)
-        sweeps = VariationalStep(
+        sweeps = CAVIStep(
             cells=cells,
             likelihood=likelihood,
             zeros_observed=self.zeros == "observed",
@@ -480,10 +480,10 @@ class VAEBPTF(CountModel):
         if sets is None:
             sets = candidate_axes(cells.n_axes, cells.shape)
         return useful_combinations(
-            sets, cells.shape, cells.indices_NM, held_out.indices, least, cells.world
+            sets, cells.shape, cells.indices_NM, held_out.indices, least, cells.group
         )
 
-    def _left(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         paper = self.encoder == "paper"
         shapes, rates = averaged_gammas(state) if paper else factors_of(state)
         dispersed = self._values["likelihood"] != "poisson" if paper else int(state["dispersed"])
@@ -543,7 +543,7 @@ class VAEBPTF(CountModel):
             held_out.counts,
             held_out.indices[:, axis],
             held_out.shape[axis],
-            current_world(),
+            current_group(),
         )
         own = {"entity_dispersion": log_ratio_D1, "dispersion_axis": np.array(axis)}
         self._fitted = replace(self.fitted_, extra=self.fitted_.extra | own)
@@ -657,9 +657,9 @@ def _for_new_cells(name: str) -> bool:
 def _with_widest(interaction: Interaction, cells: TrainingCells, told_N: Floats) -> Interaction:
     """Let the intervals of multipliers be as wide as what their cells tell demands."""
     place_N, size = interaction.places(cells.indices_NM), len(interaction.shape_P1)
-    told_P1 = cells.world.total(np.bincount(place_N, told_N, minlength=size))
+    told_P1 = cells.group.all_reduce(np.bincount(place_N, told_N, minlength=size))
     wide = replace(interaction, widest_P1=interaction.shape_P1[-1] + told_P1)
-    times_P1 = cells.world.total(np.bincount(place_N, minlength=size) * 1.0)
+    times_P1 = cells.group.all_reduce(np.bincount(place_N, minlength=size) * 1.0)
     return wide.with_typical(times_P1)
 
 

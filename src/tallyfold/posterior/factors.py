@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.errors import LabelError, ParameterError
-from tallyfold.kernels import select as kernels
+from tallyfold.kernels import dispatch as kernels
 
 if TYPE_CHECKING:
     import pandas as pd

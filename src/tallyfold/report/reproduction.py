@@ -8,7 +8,7 @@ from pathlib import Path
 from tallyfold.errors import StorageError
 from tallyfold.evaluation.paper.experiments import EXPERIMENTS
 from tallyfold.evaluation.paper.setting import Reproduction
-from tallyfold.inference.folder import replace_file
+from tallyfold.inference.fit.folder import replace_file
 from tallyfold.report.markdown import markdown_table
 from tallyfold.report.reproduction_figures import FIGURES, is_map
 

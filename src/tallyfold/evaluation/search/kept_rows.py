@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallyfold.errors import StorageError
 from tallyfold.evaluation.search.identity import refuse_other
-from tallyfold.inference.folder import replace_file
+from tallyfold.inference.fit.folder import replace_file
 
 if TYPE_CHECKING:
     import pandas as pd

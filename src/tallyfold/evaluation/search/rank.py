@@ -17,7 +17,7 @@ from tallyfold.errors import InterruptedWarning, ParameterError, TallyfoldError
 from tallyfold.evaluation.search.cross_validation import fold_score, fresh_model, metric_for
 from tallyfold.evaluation.search.kept_rows import KeptRows
 from tallyfold.evaluation.search.rank_choice import RankChoice
-from tallyfold.inference.checkpoint import fingerprint
+from tallyfold.inference.fit.checkpoint import fingerprint
 from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import SEED, check_parameters, integer
 from tallyfold.version import __version__

@@ -14,7 +14,7 @@ from tallyfold.errors import InferenceError, StorageError
 from tallyfold.evaluation.metrics import METRICS
 from tallyfold.evaluation.search.claims import Claims
 from tallyfold.evaluation.search.cross_validation import standard_error
-from tallyfold.inference.folder import replace_file
+from tallyfold.inference.fit.folder import replace_file
 from tallyfold.models.base import CountModel
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from tallyfold.evaluation.search.storage import (
     quiet_optuna,
     require_optuna,
 )
-from tallyfold.inference.checkpoint import fingerprint
+from tallyfold.inference.fit.checkpoint import fingerprint
 from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import SEED, check_parameters, integer
 from tallyfold.version import __version__

@@ -11,7 +11,7 @@ from tallyfold.kernels.fused.multinomial import place, split
 from tallyfold.kernels.fused.pack import pack
 from tallyfold.kernels.fused.philox import uniform_at
 from tallyfold.kernels.fused.pieces import sum_pieces
-from tallyfold.kernels.fused.prefetch import ask_for_cell
+from tallyfold.kernels.fused.prefetch import prefetch_rows
 from tallyfold.kernels.layout import AxisLayout
 
 
@@ -50,7 +50,7 @@ def _allocate(  # type: ignore[no-untyped-def]
         sums_W = sums_SW[s]
         row_M[axis] = own_first + piece_entity_S[s]
         for n in range(piece_cell_S1[s], piece_cell_S1[s + 1]):
-            ask_for_cell(table_RW, first_J, others_NJ, n)
+            prefetch_rows(table_RW, first_J, others_NJ, n)
             for j in range(len(first_J)):
                 row_M[j + (j >= axis)] = first_J[j] + others_NJ[n, j]
             total = _weigh(table_RW, row_M, rest_W, weight_K)

@@ -12,7 +12,7 @@ from tallyfold.kernels.fused.exposure import normaliser
 from tallyfold.kernels.fused.jit import jit_sums
 from tallyfold.kernels.fused.logs import HIGH, LOG_CAP, LOW, log_rate
 from tallyfold.kernels.fused.pack import cell_weights, frozen
-from tallyfold.kernels.fused.prefetch import ask_for_cell
+from tallyfold.kernels.fused.prefetch import prefetch_rows
 from tallyfold.kernels.fused.products import multiply, multiply_rest
 from tallyfold.kernels.fused.rates import write_rates
 from tallyfold.kernels.likelihoods import dispersion_array, likelihood_code, log_constants
@@ -93,7 +93,7 @@ def _bound(  # type: ignore[no-untyped-def]
         weight = weight_N[n] if len(weight_N) > 0 else 1.0
         if weight == 0.0:
             continue
-        ask_for_cell(table_RW, first_J, others_NJ, n)
+        prefetch_rows(table_RW, first_J, others_NJ, n)
         own_W = table_RW[entity_N[n]]
         one_W = table_RW[first_J[0] + others_NJ[n, 0]]
         if len(first_J) == 2:

@@ -10,7 +10,7 @@ from tallyfold.kernels.fused.jit import jit, jit_sums
 from tallyfold.kernels.fused.logs import CAP, HIGH, LOG_CAP, LOW, add_in_logs, log_rate
 from tallyfold.kernels.fused.pack import cell_weights, pack
 from tallyfold.kernels.fused.pieces import sum_pieces
-from tallyfold.kernels.fused.prefetch import ask_for_cell, ask_for_weight
+from tallyfold.kernels.fused.prefetch import ask_for_weight, prefetch_rows
 from tallyfold.kernels.fused.products import add_scaled, multiply, multiply_rest
 from tallyfold.kernels.layout import AxisLayout
 from tallyfold.kernels.likelihoods import dispersion_array, likelihood_code
@@ -72,7 +72,7 @@ def _visit(  # type: ignore[no-untyped-def]
         sums_W = sums_SW[s]
         dispersion = dispersion_D[piece_entity_S[s]]
         for n in range(piece_cell_S1[s], piece_cell_S1[s + 1]):
-            ask_for_cell(table_RW, first_J, others_NJ, n)
+            prefetch_rows(table_RW, first_J, others_NJ, n)
             if weighted:
                 ask_for_weight(weight_N, order_N, n)
             weight = weight_N[order_N[n]] if weighted else 1.0

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallyfold.kernels.arrays import Factors, Floats
+from tallyfold.kernels.distinct_inputs import distinct_rows
 from tallyfold.kernels.encoder import Network, Weights, check_arguments
 from tallyfold.kernels.fused.encoder_passes import PADDED, differentiate, evaluate
 from tallyfold.kernels.fused.encoder_weights import (
@@ -20,7 +21,6 @@ from tallyfold.kernels.fused.pack import VECTOR, frozen
 from tallyfold.kernels.fused.pieces import sum_pieces
 from tallyfold.kernels.fused.softplus import BLOCK, CODES
 from tallyfold.kernels.layout import AxisLayout
-from tallyfold.kernels.rows import distinct_rows
 from tallyfold.kernels.threads import run_chunks
 
 CHUNK_BLOCKS = 2

@@ -47,7 +47,7 @@ ask_for: Any = intrinsic(_ask_for)
 
 
 @jit_inline
-def ask_for_cell(table_RW, first_J, others_NJ, n):  # type: ignore[no-untyped-def]
+def prefetch_rows(table_RW, first_J, others_NJ, n):  # type: ignore[no-untyped-def]
     """Ask for the rows of the other axes that the cell `AHEAD` of n will need."""
     if n + AHEAD < len(others_NJ):
         for j in range(len(first_J)):

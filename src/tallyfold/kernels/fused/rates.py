@@ -5,7 +5,7 @@ import numpy as np
 from tallyfold.kernels.arrays import Factors, Floats, Positions
 from tallyfold.kernels.fused.cells import chunk_count, chunk_edges, split_first_axis
 from tallyfold.kernels.fused.jit import jit_sums
-from tallyfold.kernels.fused.prefetch import ask_for_cell
+from tallyfold.kernels.fused.prefetch import prefetch_rows
 from tallyfold.kernels.fused.products import multiply, multiply_rest
 from tallyfold.kernels.threads import run_chunks
 
@@ -27,7 +27,7 @@ def write_rates(start, stop, entity_N, others_NJ, table_RW, first_J, rate_N):  #
     """Write the rates of the cells start..stop."""
     product_W, rest_W = np.empty(table_RW.shape[1]), np.empty(table_RW.shape[1])
     for n in range(start, stop):
-        ask_for_cell(table_RW, first_J, others_NJ, n)
+        prefetch_rows(table_RW, first_J, others_NJ, n)
         own_W = table_RW[entity_N[n]]
         one_W = table_RW[first_J[0] + others_NJ[n, 0]]
         if len(first_J) == 2:

@@ -9,7 +9,7 @@ from tallyfold.kernels.fused.jit import jit_sums
 from tallyfold.kernels.fused.logs import CAP, HIGH, LOW, add_in_logs, log_rate, safe_log
 from tallyfold.kernels.fused.pack import cell_weights, pack
 from tallyfold.kernels.fused.pieces import sum_pieces
-from tallyfold.kernels.fused.prefetch import ask_for_cell, ask_for_weight
+from tallyfold.kernels.fused.prefetch import ask_for_weight, prefetch_rows
 from tallyfold.kernels.fused.products import add_scaled, multiply, multiply_rest
 from tallyfold.kernels.layout import AxisLayout
 
@@ -50,7 +50,7 @@ def _add_products(  # type: ignore[no-untyped-def]
         own_W = table_RW[own_first + piece_entity_S[s]]
         sums_W = sums_SW[s]
         for n in range(piece_cell_S1[s], piece_cell_S1[s + 1]):
-            ask_for_cell(table_RW, first_J, others_NJ, n)
+            prefetch_rows(table_RW, first_J, others_NJ, n)
             ask_for_weight(weight_N, order_N, n)
             one_W = table_RW[first_J[0] + others_NJ[n, 0]]
             if len(first_J) == 2:
@@ -84,7 +84,7 @@ def _add_shares(  # type: ignore[no-untyped-def]
         own_W = table_RW[own_first + piece_entity_S[s]]
         sums_W = sums_SW[s]
         for n in range(piece_cell_S1[s], piece_cell_S1[s + 1]):
-            ask_for_cell(table_RW, first_J, others_NJ, n)
+            prefetch_rows(table_RW, first_J, others_NJ, n)
             one_W = table_RW[first_J[0] + others_NJ[n, 0]]
             if len(first_J) == 2:
                 two_W = table_RW[first_J[1] + others_NJ[n, 1]]

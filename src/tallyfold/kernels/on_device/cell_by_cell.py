@@ -1,4 +1,4 @@
-"""Rates of cells, and the cells' part of the bound; see :mod:`tallyfold.kernels.select`."""
+"""Rates of cells, and the cells' part of the bound; see :mod:`tallyfold.kernels.dispatch`."""
 
 from __future__ import annotations
 

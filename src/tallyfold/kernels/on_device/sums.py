@@ -1,4 +1,4 @@
-"""Sums over cells per entity of an axis; see :mod:`tallyfold.kernels.select`."""
+"""Sums over cells per entity of an axis; see :mod:`tallyfold.kernels.dispatch`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Training and held-out cells as inference uses them."""

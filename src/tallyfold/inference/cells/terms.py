@@ -1,0 +1,91 @@
+"""What the cells add to the bound or the log-likelihood, and to the posterior of an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.kernels import dispatch as kernels
+from tallyfold.probability.counts import CountLikelihood
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CellTerms:
+    """What the cells say of factors, distributions or plain numbers.
+
+    Parameters
+    ----------
+    cells, likelihood
+        The cells, and the distribution of a count given its rate.
+    zeros_observed
+        Whether cells without an entry count as zeros; Poisson only.
+    """
+
+    cells: TrainingCells
+    likelihood: CountLikelihood
+    zeros_observed: bool
+    backend: str = "auto"
+
+    def bound(self, geo: Sequence[Floats], mean: Sequence[Floats], dispersion: float) -> float:
+        """Return the cells' part of the bound, at geometric and arithmetic means of factors."""
+        cells = self.cells
+        total = kernels.cell_bound(
+            geo,
+            mean,
+            cells.indices_NM,
+            cells.counts_N,
+            likelihood=self.likelihood.name,
+            dispersion=dispersion,
+            backend=self.backend,
+        )
+        if self.zeros_observed:  # the kernel subtracts the rates of the cells seen; all are meant
+            total += float(kernels.cell_rates(mean, cells.indices_NM, backend=self.backend).sum())
+        total = cells.group.all_reduce_number(total)
+        if self.zeros_observed:
+            total -= float(np.prod([factor.sum(axis=0) for factor in mean], axis=0).sum())
+        return total
+
+    def sums(
+        self, axis: int, geo: Sequence[Floats], mean: Sequence[Floats], dispersion: float
+    ) -> tuple[Floats, Floats]:
+        """Return, per entity of an axis, shares over its own factors, and exposures."""
+        layout, total = self.cells.layouts[axis], self.cells.group.all_reduce
+        if self.zeros_observed:
+            share_DK = total(kernels.share_sums(geo, layout, backend=self.backend))
+            return share_DK, np.broadcast_to(exposure_to_all(axis, mean), share_DK.shape)
+        share_DK, exposure_DK = kernels.bptf_axis_sums(
+            geo,
+            mean,
+            layout,
+            likelihood=self.likelihood.name,
+            dispersion=dispersion,
+            backend=self.backend,
+        )
+        return total(share_DK), total(exposure_DK)
+
+    def value(self, factors: Sequence[Floats], dispersion: float) -> float:
+        """Return the log-likelihood at factors that are plain numbers, every constant in it."""
+        return self.bound(factors, factors, dispersion)
+
+    def slope(self, axis: int, factors: Sequence[Floats], dispersion: float) -> Floats:
+        """Return its derivative by the factors of one axis: shares over them minus exposure."""
+        share_DK, exposure_DK = self.sums(axis, factors, factors, dispersion)
+        return share_DK - exposure_DK
+
+
+def exposure_to_all(axis: int, factors: Sequence[Floats]) -> Floats:
+    """Return, per component, the sum over all cells of an entity of the other axes' product.
+
+    Examples
+    --------
+    >>> exposure_to_all(0, [np.ones((5, 1)), np.array([[1.0], [2.0]]), np.array([[10.0]])])
+    array([30.])
+    """
+    totals = [z_DK.sum(axis=0) for m, z_DK in enumerate(factors) if m != axis]
+    return np.asarray(np.prod(totals, axis=0))

@@ -1,0 +1,53 @@
+"""A part of the training cells that the fit does not see: to stop in time, and to calibrate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.data.split import drawn_cells
+from tallyfold.data.tensor import CountTensor
+from tallyfold.inference.cells.held_out import HeldOutCells
+from tallyfold.inference.distributed.process_group import current_group
+from tallyfold.inference.distributed.scatter import scatter_choice
+from tallyfold.kernels import dispatch as kernels
+from tallyfold.probability.counts import CountLikelihood
+
+MIN_CELLS = 20
+"""With fewer cells than this to validate on, there is no validation."""
+
+
+class ValidationCells:
+    """Cells that were held out of a fit, and how to score them."""
+
+    def __init__(self, tensor: CountTensor, backend: str = "auto") -> None:
+        self.cells = HeldOutCells(tensor)
+        self.backend = backend
+
+    def rates(self, factors: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+        """Return the rates of the cells."""
+        return kernels.cell_rates(factors, self.cells.indices_NM, backend=self.backend)
+
+    def score(
+        self,
+        factors: Sequence[npt.NDArray[np.float64]],
+        likelihood: CountLikelihood,
+        dispersion: float,
+    ) -> float:
+        """Return the mean log pmf of the cells at these factors."""
+        log_pmf_N = likelihood.log_pmf(self.cells.counts_N, self.rates(factors), dispersion)
+        return self.cells.group.all_reduce_number(float(log_pmf_N.sum())) / self.cells.n_cells
+
+
+def hold_out(
+    tensor: CountTensor, share: float | None, seed: int
+) -> tuple[CountTensor, CountTensor | None]:
+    """Split off a share of the cells for validation, if there are enough of them."""
+    group = current_group()
+    if not share or group.all_reduce_number(tensor.nnz) * share < MIN_CELLS:
+        return tensor, None
+    rng = np.random.default_rng([seed, 1])
+    is_held_out = scatter_choice(group, tensor.nnz, lambda n: drawn_cells(n, share, rng))
+    return tensor.with_cells(~is_held_out), tensor.with_cells(is_held_out)

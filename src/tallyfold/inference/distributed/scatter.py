@@ -1,0 +1,79 @@
+"""A tensor read by one process and dealt out to all: each gets a run of the cells, all the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tallyfold.data.axis import Axis
+from tallyfold.data.tensor import CountTensor
+from tallyfold.inference.distributed.process_group import ProcessGroup, current_group
+
+
+def scatter(make: Callable[[], CountTensor]) -> CountTensor:
+    """Return this process's cells of a tensor that the first process makes.
+
+    The cells are cut into runs of about equal length, in their order; every process has all axes.
+    A process that is alone gets the whole tensor.
+
+    Parameters
+    ----------
+    make
+        Reads or builds the tensor; called in the first process only.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> with tf.many_processes():
+    ...     part = tf.scatter(lambda: tf.simulate((9, 8), 2, density=0.3).tensor)
+    """
+    group = current_group()
+    if group.size == 1:
+        return make()
+    whole: list[CountTensor] = []
+
+    def described() -> tuple[int, list[tuple[str, bytes]]]:
+        whole.append(make())
+        return whole[0].nnz, [(axis.name, _packed(axis.labels)) for axis in whole[0].axes]
+
+    nnz, packed = group.broadcast(described)
+    tensor = whole[0] if whole else None
+    axes = tensor.axes if tensor is not None else [Axis(n, _unpacked(p)) for n, p in packed]
+    length = group.share(nnz)
+    columns = [
+        group.scatter(None if tensor is None else tensor.indices[:, m], length)
+        for m in range(len(axes))
+    ]
+    counts = group.scatter(None if tensor is None else tensor.counts, length)
+    return CountTensor.of_canonical(axes, np.stack(columns, axis=1), counts)
+
+
+def scatter_choice(
+    group: ProcessGroup, number: int, choose: Callable[[int], npt.NDArray[np.bool_]]
+) -> npt.NDArray[np.bool_]:
+    """Return this process's part of a choice among the cells of all, made by the first process.
+
+    So a choice does not depend on how many processes there are.
+    """
+    total = int(group.all_reduce_number(number))
+    chosen: list[npt.NDArray[np.bool_]] = []
+    group.broadcast(lambda: chosen.append(choose(total)))
+    return group.scatter(chosen[0] if chosen else None, number)
+
+
+def _packed(labels: pa.Array) -> bytes:
+    """Return labels as Arrow writes them."""
+    sink = pa.BufferOutputStream()
+    table = pa.table({"labels": labels})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _unpacked(packed: bytes) -> Any:
+    column = pa.ipc.open_stream(packed).read_all()["labels"]
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

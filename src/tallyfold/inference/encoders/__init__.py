@@ -1,0 +1,1 @@
+"""The default VAE-BPTF: encoders trained to predict held-out cells."""

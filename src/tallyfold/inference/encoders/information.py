@@ -1,0 +1,110 @@
+"""How much cells really tell of a factor: the Fisher information behind its interval.
+
+A mean-field posterior is too sure of itself. It counts an allocated count as seen although the
+allocation is a guess, and a truncated count as if the zeros it never saw had been seen. The
+information matrix of an entity's log factors, the other axes given, is
+
+    J_kl = prior shape * (k = l) + sum_n share_nk share_nl var(score of n in its log rate)
+
+and 1 / (J^-1)_kk is the shape of a Gamma with the spread of z_dk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.kernels import dispatch as kernels
+from tallyfold.probability.counts import CountLikelihood
+
+Floats = npt.NDArray[np.float64]
+
+LEAST_RATE = 1e-12
+MOST_NUMBERS = 2 * 10**7
+"""Beyond so many entries in all matrices, components are taken as known of one another."""
+NO_LIMIT = 1e300
+"""The information of an entity without a cell: its spread is that of its axis, not its cells'."""
+
+
+def count_information(rate_N: Floats, truncated: bool, dispersion: float | None) -> Floats:
+    """Return the information that a count holds of the logarithm of its rate.
+
+    The score is linear in the count with slope r / (r + rate), so this is that slope squared times
+    the variance of the count.
+    """
+    rate_N = np.maximum(rate_N, LEAST_RATE)
+    excess = 0.0 if dispersion is None else 1 / dispersion
+    variance_N = rate_N * (1 + rate_N * excess)
+    slope_N = 1 / (1 + rate_N * excess)
+    if truncated:
+        log_zero_N = -rate_N if dispersion is None else -dispersion * np.log1p(rate_N * excess)
+        seen_N = -np.expm1(log_zero_N)
+        # E y^2 - (E y)^2 given y >= 1, without cancellation where almost nothing is seen
+        variance_N = (variance_N - rate_N**2 * np.exp(log_zero_N) / seen_N) / seen_N
+    return np.asarray(slope_N**2 * np.maximum(variance_N, 0.0))
+
+
+def axis_information(
+    mean: Sequence[Floats],
+    cells: TrainingCells,
+    axis: int,
+    weight_N: Floats,
+    prior_shape: float,
+    backend: str,
+) -> Floats:
+    """Return what an entity's cells tell of each of its log factors, the others unknown too.
+
+    `weight_N` is the information of a cell over its squared rate. The matrix of an entity is the
+    sum over its cells, the prior's on the diagonal; one over the diagonal of its inverse is what
+    is known of one log factor while those of the other components vary with it.
+    """
+    own_DK = mean[axis]
+    n_rows, n_components = own_DK.shape
+    if n_rows * n_components**2 > MOST_NUMBERS:
+        squares = [factor**2 for factor in mean]
+        return squares[axis] * cells.axis_sums(squares, axis, weight_N, backend)
+    matrix_DKK = np.empty((n_rows, n_components, n_components))
+    others = [np.ones_like(f) if m == axis else f for m, f in enumerate(mean)]
+    for k in range(n_components):
+        column = [np.ascontiguousarray(factor[:, [k]]) for factor in others]
+        product_N = kernels.cell_rates(column, cells.indices_NM, backend=backend)
+        matrix_DKK[:, k] = cells.axis_sums(mean, axis, weight_N * product_N, backend)
+    matrix_DKK *= own_DK[:, :, None] * own_DK[:, None, :]
+    diagonal = np.arange(n_components)
+    matrix_DKK[:, diagonal, diagonal] += prior_shape
+    known_DK = 1 / np.diagonal(np.linalg.inv(matrix_DKK), axis1=1, axis2=2)
+    return np.maximum(known_DK - prior_shape, 0.0)
+
+
+def cells_information(
+    means: Sequence[Floats],
+    cells: TrainingCells,
+    multiplier_N: Floats,
+    likelihood: CountLikelihood,
+    dispersion: float | None,
+    prior_shape: float,
+    axes: Iterable[int],
+    backend: str = "auto",
+) -> tuple[Floats, dict[int, Floats]]:
+    """Return what each cell tells of its log rate, and for some axes what cells tell of factors.
+
+    `multiplier_N` are the cells' rates over those of the factors, `dispersion` the r that the
+    counts are seen to have.
+    """
+    rate_N = kernels.cell_rates(means, cells.indices_NM, backend=backend)
+    told_N = count_information(rate_N * multiplier_N, likelihood.truncated, dispersion)
+    weight_N = told_N / np.maximum(rate_N, LEAST_RATE) ** 2
+    return told_N, {
+        axis: axis_information(means, cells, axis, weight_N, prior_shape, backend) for axis in axes
+    }
+
+
+def widened(
+    shape: Floats, rate: Floats, information: Floats, prior_shape: float
+) -> tuple[Floats, Floats]:
+    """Return shapes and rates of the same means, with the spread that the information allows."""
+    wide = np.minimum(shape, prior_shape + information)
+    return wide, wide * (rate / shape)

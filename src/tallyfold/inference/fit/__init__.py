@@ -1,0 +1,1 @@
+"""The loop that fits every model, its checkpoints, and calibration."""

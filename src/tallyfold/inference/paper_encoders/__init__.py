@@ -1,0 +1,1 @@
+"""VAE-BPTF as in its paper: encoders trained on the evidence bound."""

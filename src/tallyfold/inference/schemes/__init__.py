@@ -1,0 +1,1 @@
+"""Schemes of inference: one step of each is one iteration."""

@@ -1,0 +1,232 @@
+"""Whether what a folder holds can be what a fit left, looked at before it is believed.
+
+Checksums tell a damaged folder from the one that was saved. They do not tell what another program,
+or another person, has put together: arrays of shapes that point outside of each other, numbers that
+make every prediction NaN. Those are refused here, when a model is loaded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.models.fitted import Arrays, Fitted
+from tallyfold.posterior.factors import Factors
+from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.posterior.interactions import Interaction
+from tallyfold.posterior.point_factors import PointFactors
+from tallyfold.posterior.predictive import Calibration
+from tallyfold.posterior.sampled_factors import SampledFactors
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+LEFT_BY: dict[str, type[Factors] | None] = {
+    "vae-bptf": GammaFactors,
+    "bptf": GammaFactors,
+    "main-effects": GammaFactors,
+    "bptf-gibbs": SampledFactors,
+    "online-gibbs": SampledFactors,
+    "ptf-kl": PointFactors,
+    "ntf-ls": PointFactors,
+    "constant": PointFactors,
+    "mlp-tf": None,
+}
+"""The kind of factors that each model leaves."""
+MOST_LOG_RATE = math.log(1e300)
+MOST_LOG_SQUARE = math.log(1e200)
+MOST_NETWORK_OUTPUT = 1e38
+"""What rates, their squares and a network's output must stay below, whatever the cell."""
+GAMMAS = (1e-250, 1e250)
+DISPERSIONS = (1e-100, 1e100)
+MOST_LOG_RATIO = 100.0
+MOST_EXPONENT = 10.0
+
+
+def check_loaded(fitted: Fitted, model: str) -> None:
+    """Raise a ValueError that says what cannot be, if something cannot."""
+    _check_course(fitted)
+    _check_axes(fitted)
+    wanted = LEFT_BY.get(model, type(fitted.factors))
+    if fitted.factors is not None or wanted is not None:
+        _require(type(fitted.factors) is wanted, f"factors of another kind than a {model} has")
+    for name, array in fitted.arrays().items():
+        numbers = array.dtype.kind in "iuf" and bool(np.all(np.isfinite(array)))
+        _require(numbers, f"values of {name} that are no finite numbers")
+    _check_predictive(fitted, model)
+    log_square = 0.0
+    if fitted.factors is not None:
+        log_square += _check_factors(fitted.factors, fitted.axes)
+    log_square += sum(_check_interaction(each, fitted.axes) for each in fitted.interactions)
+    _check_range(log_square, fitted.calibration)
+    _check_extra(fitted, model)
+    for other in fitted.others:
+        _require(other.axes == fitted.axes and not other.others, "members of other axes")
+        check_loaded(other, model)
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(f"it has {otherwise}")
+
+
+def _is_number(value: object, *, low: float = -math.inf, high: float = math.inf) -> bool:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return known and math.isfinite(value) and low <= value <= high  # type: ignore[arg-type, operator]
+
+
+def _check_course(fitted: Fitted) -> None:
+    """Check how the fit went: nothing is computed from it, but it is shown."""
+    _require(isinstance(fitted.reason, str), "no word for why the fit ended")
+    _require(type(fitted.n_iter) is int and fitted.n_iter >= 0, "no number of iterations")
+    score = fitted.validation_score
+    _require(score is None or _is_number(score), "a validation score that is no number")
+    for each in fitted.history:
+        last = each.validation is None or _is_number(each.validation)
+        _require(last and all(map(_is_number, each[:3])), "a history that is no numbers")
+
+
+def _check_axes(fitted: Fitted) -> None:
+    names = {axis.name for axis in fitted.axes}
+    _require(len(names) == len(fitted.axes) >= 2, "axes that are none")
+    _require(min(len(axis) for axis in fitted.axes) > 0, "an axis without labels")
+
+
+def _check_predictive(fitted: Fitted, model: str) -> None:
+    likelihood, calibration = fitted.likelihood, fitted.calibration
+    _require(likelihood is not None or model != "vae-bptf", "no likelihood")
+    _require(likelihood is None or isinstance(likelihood.truncated, bool), "no likelihood")
+    low, high = DISPERSIONS
+    for r in (fitted.dispersion, calibration.dispersion):
+        _require(r is None or _is_number(r, low=low, high=high), f"a dispersion of {r!r}")
+    sound = (
+        _is_number(calibration.scale, low=low, high=high)
+        and _is_number(calibration.exponent, low=0, high=MOST_EXPONENT)
+        and _is_number(calibration.spread, low=0, high=high)
+    )
+    _require(sound, "a calibration that cannot be")
+
+
+def _check_factors(factors: Factors, axes: Sequence[Any]) -> float:
+    """Check the factors' shapes and signs; return the logarithm of the largest squared rate."""
+    groups = _groups(factors)
+    lead = groups[0][0].shape[:-2]
+    components = groups[0][0].shape[-1] if groups[0][0].ndim else 0
+    _require(components > 0 and math.prod(lead) > 0, "no components")
+    log_K = np.zeros(components)
+    for axis, group in zip(axes, groups, strict=True):
+        for array in group:
+            shape = (*lead, len(axis) + 1, components)
+            _require(array.shape == shape, f"factors of {axis.name!r} of another size")
+            _require(array.dtype == np.float64, "factors of another type")
+        log_K += _log_second_moment(group).reshape(-1, components).max(axis=0)
+    return float(log_K.max())
+
+
+def _groups(factors: Factors) -> list[tuple[Array, ...]]:
+    """Return the arrays of each axis."""
+    if isinstance(factors, GammaFactors):
+        return list(zip(factors.shapes, factors.rates, strict=True))
+    values = factors.samples if isinstance(factors, SampledFactors) else factors.values  # type: ignore[attr-defined]
+    return [(value,) for value in values]
+
+
+def _log_second_moment(group: tuple[Array, ...]) -> Floats:
+    """Return ln E[x**2] of values that must not be negative, or of Gammas that must be some."""
+    if len(group) == 1:
+        _require(bool(np.all(group[0] >= 0)), "factors below zero")
+        return 2 * np.log(np.maximum(group[0], np.finfo(float).tiny))
+    shape, rate = group
+    low, high = GAMMAS
+    sound = np.min(group) >= low and np.max(group) <= high
+    _require(bool(sound), "Gamma shapes or rates that are not positive, or beyond all bounds")
+    return np.asarray(2 * (np.log(shape) - np.log(rate)) + np.log1p(1 / shape))
+
+
+def _check_interaction(each: Interaction, axes: Sequence[Any]) -> float:
+    """Check multipliers; return the logarithm of the largest squared one."""
+    numbers = range(len(axes))
+    _require(
+        len(set(each.axes)) == len(each.axes) >= 2 and set(each.axes) <= set(numbers),
+        "multipliers of axes that are not there",
+    )
+    sizes = tuple(len(axes[axis]) for axis in each.axes)
+    _require(each.sizes == sizes, "multipliers of axes of another size")
+    keys = each.keys_P
+    ordered = keys.ndim == 1 and keys.dtype == np.int64 and bool(np.all(np.diff(keys) > 0))
+    _require(ordered, "combinations that are not in order")
+    inside = not len(keys) or (keys[0] >= 0 and keys[-1] < math.prod(sizes))
+    _require(bool(inside), "combinations that are not there")
+    length = (len(keys) + 1,)
+    pairs = [(each.shape_P1, length), (each.rate_P1, length), (each.widest_P1, length)]
+    for array, shape in [*pairs, (each.typical_2, (2,))]:
+        fits = array is None or (array.shape == shape and array.dtype == np.float64)
+        _require(fits and (array is None or bool(np.all(array > 0))), "multipliers that are none")
+    groups = [(each.shape_P1, each.rate_P1)]
+    if each.typical_2 is not None:
+        mean, shape = each.typical_2
+        groups.append((np.array([shape]), np.array([shape / mean])))
+    return max(float(_log_second_moment(group).max()) for group in groups)
+
+
+def _check_range(log_square: float, calibration: Calibration) -> None:
+    log_rate = log_square / 2 * max(calibration.exponent, 1.0) + math.log(calibration.scale)
+    _require(log_square <= MOST_LOG_SQUARE and log_rate <= MOST_LOG_RATE, "rates beyond all bounds")
+
+
+def _check_extra(fitted: Fitted, model: str) -> None:
+    extra, axes = fitted.extra, fitted.axes
+    if model == "mlp-tf":
+        _check_network(extra, [len(axis) for axis in axes])
+    components = 0 if fitted.factors is None else fitted.factors.n_components
+    shapes: dict[str, tuple[int, ...]] = {
+        "statistics": (3,),
+        "prior_rate": (len(axes),),
+        "seen_dispersion": (),
+        "component_weights": (components,),
+        "dispersion_axis": (),
+    }
+    for number, axis in enumerate(axes):
+        shapes[f"information_{number}"] = (len(axis), components)
+    for name, shape in shapes.items():
+        _require(name not in extra or extra[name].shape == shape, f"{name} of another size")
+    _require(model != "constant" or "statistics" in extra, "no statistics")
+    told = [extra.get(f"information_{number}") for number in range(len(axes))]
+    known = [array for array in told if array is not None]
+    _require(len(known) in (0, len(axes)), "information on some axes only")
+    _require(all(np.all(array >= 0) for array in known), "information below zero")
+    if "entity_dispersion" in extra:
+        _check_entity_dispersion(extra, [len(axis) for axis in axes])
+
+
+def _check_entity_dispersion(extra: Arrays, sizes: Sequence[int]) -> None:
+    axis = int(extra["dispersion_axis"])
+    _require(0 <= axis < len(sizes), "dispersions of an axis that is not there")
+    ratios = extra["entity_dispersion"]
+    fits = ratios.shape == (sizes[axis] + 1,) and bool(np.all(np.abs(ratios) <= MOST_LOG_RATIO))
+    _require(fits, "dispersions that cannot be")
+
+
+def _check_network(network: Arrays, sizes: Sequence[int]) -> None:
+    """Check that the layers fit each other, and that no input makes the output too large."""
+    tables = [network[f"embedding_{axis}"] for axis in range(len(sizes))]
+    layers = sum(name.startswith("weight_") for name in network)
+    weights = [network[f"weight_{layer}"] for layer in range(layers)]
+    biases = [network[f"bias_{layer}"] for layer in range(layers)]
+    _require(layers > 0 and all(a.ndim == 2 for a in (*tables, *weights)), "no network")
+    for table, size in zip(tables, sizes, strict=True):
+        _require(len(table) == size + 1, "embeddings of another size")
+    widths = [sum(table.shape[1] for table in tables), *(weight.shape[1] for weight in weights)]
+    layered = all(w.shape == pair for w, pair in zip(weights, pairwise(widths), strict=True))
+    ends = all(b.shape == (w,) for b, w in zip(biases, widths[1:], strict=True))
+    _require(layered and ends and widths[-1] == 1, "layers that do not fit each other")
+    most = max(float(np.abs(table).max(initial=0)) for table in tables)
+    for weight, bias in zip(weights, biases, strict=True):
+        sums = np.abs(weight.astype(float)).sum(axis=0) * most + np.abs(bias)
+        most = float(sums.max(initial=0))
+        _require(most < MOST_NETWORK_OUTPUT, "a network whose output has no bounds")
