@@ -16,7 +16,7 @@ import numpy as np
 
 import tallyfold as tf
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.schemes.cp_apr import CPAPRStep, factors_of
+from tallyfold.inference.schemes.cp_apr import CPAPRStep
 from tallyfold.kernels import thread_count
 from tallyfold.probability.counts import COUNTS
 
@@ -52,12 +52,12 @@ def theirs(step: CPAPRStep, inner: int) -> tuple[float, float]:
     """Return the same of pyttb, once; its own clock leaves the checks before out."""
     import pyttb
 
-    factors, weight = factors_of(step.start())
+    first = step.start()
     cells = step.cells
     sparse = pyttb.sptensor(
         np.asarray(cells.indices_NM, dtype=int), cells.counts_N[:, None].astype(float), cells.shape
     )
-    start = pyttb.ktensor(factors, weight)
+    start = pyttb.ktensor(list(first.factors), first.weight_K)
     options = {"maxiters": 1, "maxinneriters": inner, "init": start, "printitn": 0}
     *_, output = pyttb.cp_apr(sparse, step.n_components, algorithm="mu", **options)
     return float(output["times"][0]), float(output["obj"])

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tallyfold.models.mlp_tf import MLPTF
     from tallyfold.models.ntf_ls import NTFLS
     from tallyfold.models.online_gibbs_bptf import OnlineGibbsBPTF
+    from tallyfold.models.paper_vae_bptf import PaperVAEBPTF
     from tallyfold.models.ptf_kl import PTFKL
     from tallyfold.models.registry import MODELS
     from tallyfold.models.storage import load
@@ -65,6 +66,7 @@ __all__ = [
     "GibbsBPTF",
     "MainEffects",
     "OnlineGibbsBPTF",
+    "PaperVAEBPTF",
     "__version__",
     "build_dataset",
     "compare",
@@ -104,6 +106,7 @@ _HOMES = {
     "MainEffects": "tallyfold.models.main_effects",
     "PTFKL": "tallyfold.models.ptf_kl",
     "VAEBPTF": "tallyfold.models.vae_bptf",
+    "PaperVAEBPTF": "tallyfold.models.paper_vae_bptf",
     "NTFLS": "tallyfold.models.ntf_ls",
     "MLPTF": "tallyfold.models.mlp_tf",
     "Constant": "tallyfold.models.constant",

@@ -3,7 +3,7 @@ import pytest
 
 from tallyfold.inference.cells.combinations import (
     Combinations,
-    _about_so_many,
+    _estimated_number,
     candidate_axes,
     useful_combinations,
 )
@@ -18,22 +18,31 @@ def test_cells_find_their_combination_and_held_out_ones_those_they_share():
     found = Combinations.of((0, 1), SHAPE, CELLS, HELD)
     assert found.sizes == (4, 3)
     assert found.keys_P.tolist() == [0, 5, 10]  # 3 * first + second
-    assert found.place_N.tolist() == [0, 0, 1, 2, 2]
-    assert found.held_place_V.tolist() == [0, 2, 3, 3]  # 3: never seen
-    assert found.n_places == 4
+    assert found.row_N.tolist() == [0, 0, 1, 2, 2]
+    assert found.held_row_V.tolist() == [0, 2, 3, 3]  # 3: never seen
+    assert found.n_rows == 4
     assert found.known_share == 0.5
 
 
-def test_only_cells_that_share_a_combination_matter_and_all_if_most_do():
+def test_only_cells_that_share_a_combination_are_used_and_all_if_most_do():
     found = Combinations.of((0, 1), SHAPE, CELLS, HELD[:1])
-    assert found.matter_N.tolist() == [0, 1]
-    assert Combinations.of((0, 1), SHAPE, CELLS, CELLS).matter_N == slice(None)
+    assert found.used_N.tolist() == [0, 1]
+    assert Combinations.of((0, 1), SHAPE, CELLS, CELLS).used_N == slice(None)
+
+
+def test_the_derived_axis_starts_with_every_multiplier_at_one():
+    derived = Combinations.of((0, 1), SHAPE, CELLS, HELD).derived_axis()
+    assert (derived.axes, derived.sizes) == ((0, 1), (4, 3))
+    assert derived.keys_P.tolist() == [0, 5, 10]
+    assert derived.table.shape_DK.shape == (4, 1)
+    assert derived.idle
+    assert derived.rows_of(HELD).tolist() == [0, 2, 3, 3]
 
 
 def test_no_held_out_cell_shares_any():
     found = Combinations.of((0, 1), SHAPE, CELLS, HELD[2:])
     assert found.known_share == 0
-    assert found.matter_N.tolist() == []
+    assert found.used_N.tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -91,4 +100,4 @@ def test_the_number_of_combinations_is_estimated_well(monkeypatch):
     rng = np.random.default_rng(0)
     cells = np.column_stack([(5000 * rng.random(200_000) ** 2).astype(np.int32) for _ in range(2)])
     true = len(np.unique(cells, axis=0))
-    assert _about_so_many((0, 1), (5000, 5000), cells, ALONE) == pytest.approx(true, rel=0.1)
+    assert _estimated_number((0, 1), (5000, 5000), cells, ALONE) == pytest.approx(true, rel=0.1)

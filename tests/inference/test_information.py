@@ -1,16 +1,20 @@
 """Fisher information of counts and factors, against brute force."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import tallyfold as tf
+from tallyfold.inference.cells.combinations import Combinations
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.encoders.information import (
-    NO_LIMIT,
     cells_information,
     count_information,
-    widened,
+    with_widths,
 )
+from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.posterior.gamma_posterior import NO_LIMIT, GammaPosterior, GammaTable
 from tallyfold.probability.counts import COUNTS
 
 
@@ -61,10 +65,42 @@ def test_information_of_factors_is_that_of_the_full_matrix():
 
 
 def test_widening_keeps_means_and_never_narrows():
-    shape, rate = np.array([50.0, 3.0]), np.array([10.0, 2.0])
-    wide, wide_rate = widened(shape, rate, np.array([4.0, NO_LIMIT]), 1.0)
-    np.testing.assert_allclose(wide / wide_rate, shape / rate)
-    assert wide.tolist() == [5.0, 3.0]
+    """The widest shape is the prior's shape and what cells tell: here 1 + 4."""
+    shape, rate = np.array([[50.0, 3.0]]), np.array([[10.0, 2.0]])
+    table = GammaTable(shape, rate, np.array([[5.0, NO_LIMIT]]))
+    wide = table.widened
+    np.testing.assert_allclose(wide.mean_DK, table.mean_DK)
+    assert wide.shape_DK.tolist() == [[5.0, 3.0]]
+    assert GammaTable(shape, rate).widened.shape_DK is shape  # without widths as it is
+
+
+def test_widths_are_the_priors_shape_and_the_information_of_the_cells():
+    rng = np.random.default_rng(1)
+    sizes = (4, 5, 6)
+    cells_NM = np.stack([rng.integers(0, size - 1, 60) for size in sizes], axis=1)
+    cells = TrainingCells.of(sizes, np.asfortranarray(cells_NM.astype(np.int32)), np.ones(60, int))
+    found = Combinations.of((0, 1), sizes, cells_NM, cells_NM)
+    shape_P1 = rng.gamma(9.0, size=(found.n_rows, 1))
+    derived = replace(found.derived_axis(), table=GammaTable(shape_P1, shape_P1 / 1.5))
+    tables = [GammaTable(*rng.gamma(3.0, size=(2, size, 2))) for size in sizes]
+    posterior = GammaPosterior(tuple(tables), (derived,)).completed(cells.seen)
+    likelihood = COUNTS["poisson", True]
+    wide = with_widths(posterior, cells, likelihood, None, 0.7, "numpy")
+    means = [table.mean_DK[:-1] for table in posterior.axes]
+    fisher_N, by_axis = cells_information(
+        means, cells, np.full(60, 1.5), likelihood, None, 0.7, range(3), "numpy"
+    )
+    for axis, table in enumerate(wide.axes):
+        seen = cells.seen[axis]
+        assert not seen[-1]
+        expected = 0.7 + by_axis[axis][seen]
+        np.testing.assert_allclose(table.widest_DK[:-1][seen], expected, rtol=1e-12)
+        assert np.all(table.widest_DK[:-1][~seen] == NO_LIMIT)
+        assert np.all(table.widest_DK[-1] == NO_LIMIT)  # of entities never seen, too
+    for row in range(found.n_rows):
+        expected = shape_P1[-1, 0] + fisher_N[found.row_N == row].sum()
+        assert wide.derived[0].table.widest_DK[row, 0] == pytest.approx(expected)
+    assert wide.derived[0].typical_2[0] == pytest.approx(1.5)
 
 
 def test_intervals_of_rates_cover_the_truth_where_mean_field_does_not():
@@ -82,5 +118,7 @@ def test_intervals_of_rates_cover_the_truth_where_mean_field_does_not():
         low, high = np.quantile(draws, [0.05, 0.95], axis=0)
         return np.mean((true >= low) & (true <= high))
 
-    assert 0.78 < coverage(model.posterior_) < 0.97
-    assert coverage(model.fitted_.factors) < 0.7
+    factors = model.posterior_
+    narrow = GammaPosterior(tuple(replace(t, widest_DK=None) for t in factors.gammas.axes))
+    assert 0.78 < coverage(factors) < 0.97
+    assert coverage(GammaFactors(factors.names, factors.labels, narrow)) < 0.7

@@ -1,13 +1,20 @@
 """The conditionals of the beta-negative-binomial model, exact ones against quadrature."""
 
+from copy import deepcopy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.integrate import cumulative_trapezoid, quad
+from tests.inference.states import same_states
 
 import tallyfold as tf
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.schemes.gibbs import Schedule, factors_of, state_of
+from tallyfold.inference.fit.loop import Phase, run_loop
+from tallyfold.inference.fit.state_arrays import to_arrays
+from tallyfold.inference.fit.stopping import StoppingRules
+from tallyfold.inference.schemes.gibbs import Part
 from tallyfold.inference.schemes.online_gibbs import (
     Averaging,
     Draw,
@@ -42,7 +49,7 @@ def step_for(cells, truncated=False, zeros=False, **parameters):
     chosen = {
         "n_components": 2,
         "prior": Prior(dirichlet=1.0, c=6.0, g=2.0, eps=0.5),
-        "schedule": Schedule(10, 5, 2),
+        "part": Part(),
         "backend": "numpy",
     }
     return OnlineGibbsStep(cells, COUNTS["poisson", truncated], zeros, **(chosen | parameters))
@@ -160,15 +167,15 @@ def test_new_counts_and_new_factors_in_turn_keep_the_prior(zeros, truncated, dir
         odds = rng.gamma(3.0, size=2) / rng.gamma(3.0, size=2)
         columns = [rng.dirichlet(np.full(size, dirichlet), 2).T for size in shape]
         columns = [np.maximum(column, 1e-290) for column in columns]
-        state = first_state | state_of(columns)
-        state |= {"weight": rng.gamma(2.0, size=2) / odds, "odds": odds}
+        weight = rng.gamma(2.0, size=2) / odds
+        state = replace(first_state, columns=tuple(columns), weight_K=weight, odds_K=odds)
         for iteration in (1, 2):
-            rate = kernels.cell_rates(folded(factors_of(state), state["weight"], 0), index)
+            rate = kernels.cell_rates(folded(state.columns, state.weight_K, 0), index)
             counts = COUNTS["poisson", truncated].sample(rng, rate)
             cells = Cells(shape, index, counts)
             step = step_for(cells, truncated, zeros, prior=prior, seed=copy)
             state, _ = step.advance(state, iteration)
-        ends.append([state[f"factor_{m}"][0] for m in (0, 1)] + [state["odds"], state["weight"]])
+        ends.append([state.columns[m][0] for m in (0, 1)] + [state.odds_K, state.weight_K])
     first, second, odds, weight = np.swapaxes(ends, 0, 1)
     mixed = np.random.default_rng(8).gamma(2.0, size=20_000) / stats.betaprime(3, 3).rvs(
         20_000, random_state=9
@@ -210,12 +217,12 @@ def test_a_batch_of_all_cells_counted_fully_is_the_batch_form(zeros):
     new, _ = online.advance(state, 1)  # rho_1 = 1: the start's averages are forgotten
     for axis in range(3):
         total = np.bincount(tensor.indices[:, axis], tensor.counts, minlength=tensor.shape[axis])
-        np.testing.assert_allclose(new[f"counts_{axis}"].sum(axis=1), total)
+        np.testing.assert_allclose(new.counts[axis].sum(axis=1), total)
     later, _ = online.advance(new, 2)
     rho, whole = 2**-0.6, tensor.counts.sum()
-    np.testing.assert_allclose(later["counts_0"].sum(), whole)
-    smallest = (1 - rho) * new["counts_0"]
-    assert np.all(later["counts_0"] >= smallest - 1e-9)
+    np.testing.assert_allclose(later.counts[0].sum(), whole)
+    smallest = (1 - rho) * new.counts[0]
+    assert np.all(later.counts[0] >= smallest - 1e-9)
 
 
 def test_scaled_batches_estimate_the_whole():
@@ -224,7 +231,7 @@ def test_scaled_batches_estimate_the_whole():
     state = step.start()
     for iteration in range(1, 200):
         state, _ = step.advance(state, iteration)
-    assert state["counts_1"].sum() == pytest.approx(tensor.counts.sum(), rel=0.15)
+    assert state.counts[1].sum() == pytest.approx(tensor.counts.sum(), rel=0.15)
 
 
 @pytest.mark.parametrize("zeros", [True, False])
@@ -237,7 +244,7 @@ def test_the_objective_is_the_mean_log_pmf(zeros):
         dense = np.zeros(tensor.shape)
         dense[tuple(tensor.indices.T)] = tensor.counts
         index, counts = np.stack(np.unravel_index(np.arange(120), (6, 5, 4)), 1), dense.ravel()
-    rate = kernels.cell_rates(folded(factors_of(state), state["weight"], 0), index)
+    rate = kernels.cell_rates(folded(state.columns, state.weight_K, 0), index)
     assert objective == pytest.approx(step.likelihood.log_pmf(counts, rate).mean(), rel=1e-9)
 
 
@@ -246,12 +253,54 @@ def test_a_step_changes_nothing_it_was_given_and_repeats_itself(averaging):
     cells = TrainingCells(tf.simulate((6, 5), 2, density=0.6).tensor)
     step, other = step_for(cells, averaging=averaging), step_for(cells, averaging=averaging)
     state = step.start()
-    before = {name: array.copy() for name, array in state.items()}
+    before = deepcopy(state)
     step.advance(state, 40)  # whatever came before
     one, two = step.advance(state, 12), other.advance(state, 12)
-    assert all(np.array_equal(state[name], before[name]) for name in state)
-    assert all(np.array_equal(one[0][name], two[0][name]) for name in state)
-    assert not np.array_equal(one[0]["weight"], step.advance(state, 13)[0]["weight"])
+    assert same_states(state, before)
+    assert same_states(one[0], two[0])
+    assert one[1] == two[1]
+    assert not np.array_equal(one[0].weight_K, step.advance(state, 13)[0].weight_K)
+
+
+def chain_phases(averaging):
+    cells = TrainingCells(tf.simulate((6, 5), 2, density=0.6).tensor)
+    burning = step_for(cells, averaging=averaging)
+    drawing = step_for(cells, averaging=averaging, part=Part(before=3, thin=2))
+    return [
+        Phase("burn-in", burning, burning.start, StoppingRules(3)),
+        Phase("draws", drawing, lambda state: state, StoppingRules(4)),
+    ]
+
+
+@pytest.mark.parametrize("averaging", [None, Averaging(5, 1.0, 0.6)])
+def test_draws_of_factors_and_weights_are_kept_after_burn_in(averaging):
+    """Batches, too, go on where burn-in ended: the chain is the one that is not in parts."""
+    states = []
+    outcome = run_loop(chain_phases(averaging), keep=lambda run: states.append(run.state), every=1)
+    assert [len(state.draws[0]) for state in states] == [0, 0, 0, 0, 1, 1, 2]
+    last = outcome.state
+    for number, kept in enumerate((states[4], states[6])):
+        factors = folded(kept.columns, kept.weight_K, 0)
+        assert same_states([draws[number] for draws in last.draws], factors)
+        np.testing.assert_array_equal(last.weight_draws_SK[number], kept.weight_K)
+    step = chain_phases(averaging)[0].step
+    state = step.start()
+    assert bool(state.counts) == bool(state.exposures) == (averaging is not None)
+    for iteration in range(1, 8):
+        state, _ = step.advance(state, iteration)
+    assert len(state.draws[0]) == len(state.weight_draws_SK) == 0
+    empty = {"draws": state.draws, "weight_draws_SK": state.weight_draws_SK}
+    assert same_states(state, replace(last, **empty))
+
+
+@pytest.mark.parametrize("averaging", [None, Averaging(5, 1.0, 0.6)])
+@pytest.mark.parametrize("stop", [2, 3, 5])
+def test_a_resumed_chain_is_the_uninterrupted_one(stop, averaging):
+    kept = []
+    whole = run_loop(chain_phases(averaging))
+    run_loop(chain_phases(averaging), max_iter=stop, keep=kept.append)
+    rest = run_loop(chain_phases(averaging), run=kept[-1])
+    assert same_states(rest.state, whole.state)
 
 
 @pytest.mark.parametrize("value", [1e-3, 1e3])
@@ -265,7 +314,7 @@ def test_extreme_constants_leave_finite_positive_numbers(value, zeros, averaging
     for iteration in range(1, 30):
         state, objective = step.advance(state, iteration)
         assert np.isfinite(objective)
-        for array in state.values():
+        for array in to_arrays(state).values():
             assert np.all(np.isfinite(array))
-        assert all(np.all(factor > 0) for factor in factors_of(state))
-        assert np.all(state["weight"] > 0)
+        assert all(np.all(column > 0) for column in state.columns)
+        assert np.all(state.weight_K > 0)

@@ -33,9 +33,9 @@ def test_the_most_frequent_count(counts, typical):
 
 
 def test_errors_are_relative_to_the_spread():
-    plain = pearson_errors(np.array([1, 9]), np.array([4.0, 4.0]), COUNTS["poisson", False], 1.0)
+    plain = pearson_errors(np.array([1, 9]), np.array([4.0, 4.0]), COUNTS["poisson", False])
     assert plain.tolist() == [1.5, 2.5]
-    truncated = pearson_errors(np.array([1]), np.array([1e-9]), COUNTS["poisson", True], 1.0)
+    truncated = pearson_errors(np.array([1]), np.array([1e-9]), COUNTS["poisson", True])
     assert truncated == pytest.approx([0.0], abs=1e-6)
 
 

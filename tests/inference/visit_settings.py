@@ -1,4 +1,4 @@
-"""Random encoders, factors and cells, and their losses by torch, for the tests of visits."""
+"""Random encoders, factors and cells, and their losses by torch, for the tests of objectives."""
 
 import numpy as np
 import pytest
@@ -8,23 +8,25 @@ import tallyfold as tf
 from tallyfold.inference.cells.combinations import Combinations
 from tallyfold.inference.cells.held_out import HeldOutCells, Target
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.distributed.process_group import ALONE
-from tallyfold.inference.encoders.objective import (
+from tallyfold.inference.encoders.evidence import (
     N_PRIOR,
-    AxisVisit,
-    InteractionVisit,
+    AxisEvidence,
+    AxisPrior,
+    AxisRows,
+    DerivedRows,
+    exposures,
 )
+from tallyfold.inference.encoders.objective import AxisObjective
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.evidence import conjugate_network, network_inputs, network_size
-from tallyfold.kernels.likelihoods import expected_exposure
+from tallyfold.posterior.gamma_posterior import GammaPosterior
 from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.posterior.predictive import Calibration
-from tallyfold.probability import gamma
 from tallyfold.probability.counts import COUNTS
 
 SHAPES = [(9, 7), (8, 6, 5), (6, 5, 4, 3), (5, 4, 3, 3, 2)]
 LIKELIHOODS = [("poisson", False), ("poisson", True), ("negative-binomial", True)]
-UNITS, R = 4, 1.7
+UNITS, R, PRIOR_RATE = 4, 1.7, 0.8
 
 
 def make_cells(shape, n_cells, seed, last=True):
@@ -48,76 +50,84 @@ class Setting:
         self.cells = TrainingCells(make_cells(shape, 60, seed=1, last=False))
         self.held_out = HeldOutCells(make_cells(shape, 40, seed=2))
         self.likelihood = COUNTS[family, truncated]
-        self.shapes = [rng.gamma(2.0, 1.0, (size, n_components)) + 0.1 for size in shape]
-        self.rates = [rng.gamma(2.0, 1.0, (size, n_components)) + 0.1 for size in shape]
-        pairs = list(zip(self.shapes, self.rates, strict=True))
-        self.geo = [gamma.geometric_mean(s, r) for s, r in pairs]
-        seen = self.cells.seen
-        self.mean = [mean_over_seen(s / r, x) for (s, r), x in zip(pairs, seen, strict=True)]
-        self.rate_N = kernels.cell_rates(self.mean, self.cells.indices_NM)
-        self.held_rate_V = kernels.cell_rates(self.mean, self.held_out.indices_NM)
-        self.multiplier_N = rng.gamma(5.0, 0.2, len(self.rate_N))
+        shapes = [rng.gamma(2.0, 1.0, (size, n_components)) + 0.1 for size in shape]
+        rates = [rng.gamma(2.0, 1.0, (size, n_components)) + 0.1 for size in shape]
+        self.posterior = GammaPosterior.of(shapes, rates)
+        pairs = zip(self.posterior.means, self.cells.seen, strict=True)
+        self.mean = [mean_over_seen(mean, seen) for mean, seen in pairs]
+        rate_N = kernels.cell_rates(self.mean, self.cells.indices_NM)
+        held_rate_V = kernels.cell_rates(self.mean, self.held_out.indices_NM)
+        self.multiplier_N = rng.gamma(5.0, 0.2, len(rate_N))
+        self.rate_N = rate_N * self.multiplier_N
         self.held_multiplier_V = rng.gamma(5.0, 0.2, len(self.held_out))
+        self.held_rate_V = held_rate_V * self.held_multiplier_V
         r_V = rng.gamma(3.0, 1.0, len(self.held_out)) + 0.1
         calibration = Calibration(0.9, 1.2, 3.0, 0.5)
         self.target = Target(self.held_out.counts_N, calibration, truncated, r_V)
 
     def exposure(self, rate_N):
-        r_N = np.full(len(rate_N), R)
-        return expected_exposure(self.likelihood.name, rate_N, self.cells.counts_N, r_N)
+        return exposures(self.likelihood, rate_N, self.cells.counts_N, R)
 
-    def axis_visit(self, axis, backend="numpy", multiplied=True):
+    def axis_objective(self, axis, backend="numpy", multiplied=True):
+        """Return the objective of an axis's encoder, with multipliers of the rates or without."""
         multiplier_N = self.multiplier_N if multiplied else np.ones_like(self.rate_N)
-        rate_N = self.rate_N * multiplier_N
-        return AxisVisit(
-            axis=axis,
-            cells=self.cells,
-            held_out=self.held_out,
-            target=self.target,
-            geo=self.geo,
-            mean=self.mean,
-            prior_rate=0.8,
-            inputs_2N=network_inputs(self.cells.counts_N, rate_N),
-            exposure_N=self.exposure(rate_N) * multiplier_N,
-            held_multiplier_V=self.held_multiplier_V,
-            backend=backend,
+        rate_N = self.rate_N / self.multiplier_N * multiplier_N
+        geo, indices_NM = self.posterior.geometric_means, self.cells.indices_NM
+        rows = AxisRows(self.cells.layouts[axis], indices_NM, geo, self.mean, backend)
+        exposure_N = self.exposure(rate_N) * multiplier_N
+        held = self.held_out
+        return AxisObjective(
+            AxisEvidence.of_axis(rows, self.cells.counts_N, rate_N, exposure_N),
+            AxisPrior(PRIOR_RATE),
+            AxisRows(held.layouts[axis], held.indices_NM, (), self.mean, backend),
+            self.held_multiplier_V,
+            self.target,
+            self.cells.seen[axis],
         )
 
-    def interaction_visit(self, axes, select=True):
-        found = Combinations.of(
-            axes, self.cells.shape, self.cells.indices_NM, self.held_out.indices_NM
+    def combinations(self, axes):
+        cells, held = self.cells.indices_NM, self.held_out.indices_NM
+        return Combinations.of(axes, self.cells.shape, cells, held)
+
+    def derived_objective(self, axes, selected=True):
+        """Return the objective of a derived axis's encoder.
+
+        Of the training cells whose combination some held-out cell shares, or of all.
+        """
+        found = self.combinations(axes)
+        hit = np.isin(found.row_N, found.held_row_V)
+        used_N = np.flatnonzero(hit) if selected else slice(None)
+        every = AxisEvidence(
+            DerivedRows(found.row_N, found.n_rows),
+            self.cells.counts_N,
+            self.exposure(self.rate_N) * self.rate_N,
+            network_inputs(self.cells.counts_N, self.rate_N),
+            "numpy",
         )
-        hit = np.isin(found.place_N, found.held_place_V)
-        rate_N = self.rate_N * self.multiplier_N
-        return InteractionVisit(
-            counts_N=self.cells.counts_N,
-            place_N=found.place_N,
-            n_places=found.n_places,
-            held_place_V=found.held_place_V,
-            matter_N=np.flatnonzero(hit) if select else slice(None),
-            target=self.target,
-            inputs_2N=network_inputs(self.cells.counts_N, rate_N),
-            exposure_N=self.exposure(rate_N) * rate_N,
-            held_others_V=self.held_rate_V * self.held_multiplier_V,
-            backend="numpy",
-            group=ALONE,
+        return AxisObjective(
+            every.take(DerivedRows(found.row_N[used_N], found.n_rows), used_N),
+            AxisPrior(None),
+            DerivedRows(found.held_row_V, found.n_rows),
+            self.held_rate_V,
+            self.target,
+            np.ones(found.n_rows, dtype=bool),
         )
 
 
-def some_numbers(seed=0):
+def some_params(seed=0):
     return np.random.default_rng(seed).normal(size=N_PRIOR + network_size(UNITS)) * 0.5
 
 
-def conjugate_numbers(prior_shape):
+def conjugate_params(prior_shape):
     network = conjugate_network(UNITS, np.random.default_rng(0))
     return np.concatenate([[np.log(prior_shape), 0.0], network])
 
 
-# -- the formulas of the module's text, by torch's automatic gradient -----------------------------
+# -- the formulas of the text of `encoders.evidence`, by torch's automatic gradient -----------------------------
 
 
-def torch_weights(numbers, inputs_2N):
-    into, hidden, out, bias = torch.split(numbers[N_PRIOR:], [2 * UNITS, UNITS, 2 * UNITS, 2])
+def torch_weights(params, inputs_2N):
+    into, hidden, out, bias = torch.split(params[N_PRIOR:], [2 * UNITS, UNITS, 2 * UNITS, 2])
     unit_NH = torch.relu(torch.tensor(inputs_2N).T @ into.reshape(2, UNITS) + hidden)
     return torch.nn.functional.softplus(unit_NH @ out.reshape(UNITS, 2) + bias).T
 
@@ -140,12 +150,13 @@ def products(factors, indices, without=None):
     return torch.stack(gathered).prod(0)
 
 
-def agrees(visit, torch_loss):
+def agrees(objective, torch_loss):
+    """Assert that an objective's loss and gradient are those of torch's automatic gradient."""
     for seed in range(2):
-        numbers = torch.tensor(some_numbers(seed), requires_grad=True)
-        expected = torch_loss(visit, numbers)
+        params = torch.tensor(some_params(seed), requires_grad=True)
+        expected = torch_loss(params)
         expected.backward()
-        loss, gradient = visit.loss(some_numbers(seed))
+        loss, gradient = objective.loss(some_params(seed))
         assert loss == pytest.approx(expected.item(), rel=1e-9)
-        wanted = numbers.grad.numpy()
+        wanted = params.grad.numpy()
         assert np.allclose(gradient, wanted, rtol=1e-6, atol=1e-6 * np.abs(wanted).max())

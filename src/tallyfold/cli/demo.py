@@ -117,7 +117,7 @@ def _show_components(model: "CountModel", out: "Console", most: int = 3) -> None
 
 def _show_interactions(model: "VAEBPTF", out: "Console", top: int = 6) -> None:
     """Print the words that a module uses more than its components say, where that was learnt."""
-    sets = [{model.axes_[axis].name for axis in i.axes} for i in model.fitted_.interactions]
+    sets = [{model.axes_[axis].name for axis in i.axes} for i in model.fitted_.derived]
     if {"module", "word"} not in sets:
         return
     effects = model.interaction_effects("module", "word", top=top)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -30,20 +30,12 @@ from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.inference.fit.calibration import MOST_CELLS, calibrate
 from tallyfold.inference.fit.checkpoint import KIND, Checkpoint, fingerprint
 from tallyfold.inference.fit.folder import refuse_foreign
-from tallyfold.inference.fit.loop import (
-    Callback,
-    Outcome,
-    State,
-    Step,
-    StoppingRules,
-    outcome_of,
-    run_loop,
-)
+from tallyfold.inference.fit.loop import Callback, Outcome, Phase, outcome_of, run_loop
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
 from tallyfold.models.cells import Unknown, cell_positions
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.parameters import SEED, Rule, check_parameters, integer, number
+from tallyfold.models.parameters import SEED, RulesOfFields, check_parameters, integer, number
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.predictive import Calibration, matched_mixture
 from tallyfold.probability.counts import CountLikelihood
@@ -64,7 +56,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     """
 
     name: ClassVar[str]
-    rules: ClassVar[Mapping[str, Rule]]
+    rules = RulesOfFields()
     many_processes: ClassVar[bool] = False
     """Whether several processes can share a fit."""
 
@@ -74,30 +66,21 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     # -- what a model must say --------------------------------------------------------------------
 
     @abstractmethod
-    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> Step:
-        """Return the step that fits this model."""
+    def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
+        """Return the phases of a fit."""
 
     @abstractmethod
-    def _stopping(self) -> StoppingRules:
-        """Return when to stop."""
+    def _make_fitted(self, state: Any, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+        """Turn the last state into the result; history and calibration are filled in later."""
 
-    @abstractmethod
-    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
-        """Turn the last state into what a fit leaves; history and calibration are filled in."""
+    @property
+    def _iteration_limit(self) -> int | None:
+        """The limit of iterations of all phases together; None: the sum of their own limits."""
+        return None
 
-    def _rules_for(self, step: Step) -> StoppingRules:
-        """Return when to stop, now that the step is known."""
-        return self._stopping()
-
-    def _caveat(self, n_iter: int) -> str:
-        """Return what to know of a model whose fit ended after so many iterations."""
-        burn_in = self.get_params().get("burn_in")
-        if burn_in is None or n_iter > burn_in:
-            return ""
-        return (
-            f" It was still burning in (burn_in={burn_in}): there is one draw, and so no spread; "
-            "its intervals mean nothing."
-        )
+    def _caveat(self, outcome: Outcome) -> str:
+        """Return what to know of a model whose fit was interrupted."""
+        return ""
 
     def _validation_share(self) -> float | None:
         """Return the share of training cells to hold out.
@@ -141,12 +124,10 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         """
         self._check(tensor, every, checkpoint, resume)
         with use_device(self._device):
-            interrupted = self._fit(tensor, checkpoint, every, resume, callbacks)
-        if interrupted:
-            n_iter = self.fitted_.n_iter
+            caveat = self._fit(tensor, checkpoint, every, resume, callbacks)
+        if caveat is not None:
             warnings.warn(
-                f"the fit was interrupted; the model is that of iteration {n_iter}."
-                f"{self._caveat(n_iter)}",
+                f"the fit was interrupted; the model is that of iteration {self.n_iter_}.{caveat}",
                 InterruptedWarning,
                 stacklevel=2,
             )
@@ -159,30 +140,30 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         every: int,
         resume: bool,
         callbacks: Sequence[Callback],
-    ) -> bool:
-        """Fit with parameters that were checked; tell whether someone interrupted it."""
+    ) -> str | None:
+        """Fit with parameters that were checked; if interrupted, return what to know of it."""
         train, held_out = hold_out(tensor, self._validation_share(), self._seed)
         cells = TrainingCells(train)
-        step = self._step(cells, held_out)
+        phases = self._phases(cells, held_out)
         try:
-            outcome = self._run(step, tensor, cells, checkpoint, every, resume, callbacks)
+            outcome = self._run(phases, tensor, cells, checkpoint, every, resume, callbacks)
         except DivergedError as error:
             if error.run.history:
-                good = outcome_of(error.run, "diverged")
+                good = outcome_of(error.run, phases, "diverged")
                 error.model = type(self)(**self.get_params())
                 error.model._fitted = self._whole(good, tensor, cells)
             raise
         self._fitted = self._whole(outcome, tensor, cells)
-        interrupted = outcome.reason == "interrupted"
+        caveat = self._caveat(outcome) if outcome.reason == "interrupted" else None
         if held_out is not None and self._fitted.likelihood is not None:
             try:
                 self._calibrate(held_out)
             except KeyboardInterrupt:  # the model stands, without its calibration
-                interrupted = True
-        return interrupted
+                return self._caveat(outcome)
+        return caveat
 
     def _whole(self, outcome: Outcome, tensor: CountTensor, cells: TrainingCells) -> Fitted:
-        """Return what a fit left, not calibrated yet."""
+        """Return the result of a fit, not calibrated yet."""
         return replace(
             self._make_fitted(outcome.state, tensor.axes, cells),
             history=tuple(outcome.history),
@@ -221,10 +202,10 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
 
     @property
     def history_(self) -> pd.DataFrame:
-        """Objective, seconds and validation score of each iteration."""
+        """Objective, seconds, validation score and phase of each iteration."""
         import pandas as pd
 
-        columns = ["iteration", "objective", "seconds", "validation"]
+        columns = ["iteration", "objective", "seconds", "validation", "phase"]
         return pd.DataFrame(self.fitted_.history, columns=columns)
 
     @property
@@ -390,7 +371,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         group = current_group()
         if group.size > 1 and not self.many_processes:
             raise ParameterError(
-                f"{type(self).__name__} fits in one process only; BPTF and VAEBPTF in several."
+                f"{type(self).__name__} fits in one process only; BPTF and VAE-BPTF in several."
             )
         if group.all_reduce_number(checked_tensor(tensor).nnz) == 0:
             raise DataError("the tensor has no non-zero cell; there is nothing to fit.")
@@ -404,7 +385,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
 
     def _run(
         self,
-        step: Step,
+        phases: Sequence[Phase],
         tensor: CountTensor,
         cells: TrainingCells,
         checkpoint: str | os.PathLike[str] | None,
@@ -412,19 +393,15 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         resume: bool,
         callbacks: Sequence[Callback],
     ) -> Outcome:
+        limit = self._iteration_limit
         if checkpoint is None:
-            return run_loop(step, self._rules_for(step), callbacks=callbacks)
+            return run_loop(phases, max_iter=limit, callbacks=callbacks)
         cells.group.broadcast(lambda: refuse_foreign(checkpoint, KIND))
-        place = Checkpoint(
-            checkpoint,
-            self.name,
-            self._plain_parameters(),
-            fingerprint(tensor, cells.group),
-            cells,
-        )
-        run = place.load(step.start()) if resume and place.exists() else None
+        parameters, data = self._plain_parameters(), fingerprint(tensor, cells.group)
+        kept = Checkpoint(checkpoint, self.name, parameters, data, cells)
+        run = kept.load(phases) if resume and kept.exists() else None
         return run_loop(
-            step, self._rules_for(step), run=run, callbacks=callbacks, keep=place.keep, every=every
+            phases, max_iter=limit, run=run, callbacks=callbacks, keep=kept.keep, every=every
         )
 
     def _plain_parameters(self) -> dict[str, Any]:

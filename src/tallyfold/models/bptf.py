@@ -2,55 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.cells.validation import ValidationCells
-from tallyfold.inference.fit.loop import State, StoppingRules
-from tallyfold.inference.schemes.cavi import CAVIStep, factors_of
-from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
-from tallyfold.models.fitted import Fitted
-from tallyfold.models.parameters import (
-    BOOLEAN,
-    DEVICE,
-    NONE,
-    SEED,
-    VALIDATION,
-    ZEROS,
-    Rule,
-    integer,
-    number,
-    one_of,
-)
-from tallyfold.posterior.gamma_factors import GammaFactors
-
-VARIATIONAL_RULES: dict[str, Rule] = {
-    "zeros": ZEROS,
-    "likelihood": one_of("poisson", "negative-binomial"),
-    "truncated": BOOLEAN | NONE,
-    "dispersion": number(0, 1e9) | NONE,
-    "prior_shape": number(0, 1e6),
-    "prior_rate": number(0, 1e12) | NONE,
-    "max_iter": integer(1),
-    "tol": number(0, low_included=True),
-    "validation": VALIDATION,
-    "patience": integer(1),
-    "random_state": SEED,
-    "backend": one_of("auto", "numba", "numpy", "torch"),
-    "device": DEVICE,
-}
+from tallyfold.inference.fit.loop import Phase
+from tallyfold.inference.fit.stopping import StoppingRules
+from tallyfold.models.gamma_model import SweptModel
+from tallyfold.models.parameters import NonNegative, PositiveInt
 
 
-class BPTF(CountModel):
+@dataclass(kw_only=True, eq=False, repr=False)
+class BPTF(SweptModel):
     """Bayesian Poisson tensor factorization: Gamma factors, found by variational inference.
 
     Parameters
     ----------
     n_components
-        How many components.
+        The number of components.
     zeros
         Whether cells without an entry are ``"missing"`` or ``"observed"`` zeros.
     likelihood
@@ -63,7 +34,8 @@ class BPTF(CountModel):
     prior_shape, prior_rate
         Of the factors' Gamma prior. A rate of None is learnt, one per axis.
     max_iter, tol
-        At most so many sweeps over the axes; fewer if the bound rises by less than this, relative.
+        At most `max_iter` sweeps over the axes; fewer if the bound rises by less than `tol`,
+        relative.
     validation, patience
         A share of the training cells to hold out (None: none). The sweep with the best score on
         them is kept, the fit ends when it has not improved for `patience` sweeps, and the
@@ -71,9 +43,9 @@ class BPTF(CountModel):
     random_state
         Seed of the random start and of the validation part.
     backend, device
-        Who computes, and where. ``"numba"`` (compiled) and ``"numpy"`` use the CPU, ``"torch"`` the
-        device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. ``"auto"`` chooses by size on the CPU, and is
-        torch elsewhere. The device is that of the fit; predictions are made on the CPU.
+        What computes, and where. ``"numba"`` (compiled) and ``"numpy"`` use the CPU, ``"torch"``
+        the device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. ``"auto"`` chooses by size on the CPU,
+        and is torch elsewhere. The device is that of the fit; predictions are made on the CPU.
 
     References
     ----------
@@ -91,71 +63,12 @@ class BPTF(CountModel):
     """
 
     name: ClassVar[str] = "bptf"
-    rules: ClassVar[Mapping[str, Rule]] = {"n_components": integer(1)} | VARIATIONAL_RULES
-    many_processes: ClassVar[bool] = True
+    n_components: PositiveInt = 10
+    likelihood: Literal["poisson", "negative-binomial"] = "poisson"
+    max_iter: PositiveInt = 200
+    tol: NonNegative = 1e-5
 
-    def __init__(
-        self,
-        *,
-        n_components: int = 10,
-        zeros: Literal["missing", "observed"] = "missing",
-        likelihood: Literal["poisson", "negative-binomial"] = "poisson",
-        truncated: bool | None = None,
-        dispersion: float | None = None,
-        prior_shape: float = 1.0,
-        prior_rate: float | None = None,
-        max_iter: int = 200,
-        tol: float = 1e-5,
-        validation: float | None = 0.1,
-        patience: int = 10,
-        random_state: int = 0,
-        backend: str = "auto",
-        device: str = "cpu",
-    ) -> None:
-        self.n_components = n_components
-        self.zeros = zeros
-        self.likelihood = likelihood
-        self.truncated = truncated
-        self.dispersion = dispersion
-        self.prior_shape = prior_shape
-        self.prior_rate = prior_rate
-        self.max_iter = max_iter
-        self.tol = tol
-        self.validation = validation
-        self.patience = patience
-        self.random_state = random_state
-        self.backend = backend
-        self.device = device
-
-    def _stopping(self) -> StoppingRules:
-        return StoppingRules(self.max_iter, self.tol, self.patience)
-
-    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> CAVIStep:
-        return CAVIStep(
-            cells=cells,
-            likelihood=choose_likelihood(self.likelihood, self.truncated, self.zeros),
-            zeros_observed=self.zeros == "observed",
-            n_components=self._rank,
-            prior_shape=self.prior_shape,
-            prior_rate=self.prior_rate,
-            dispersion=self.dispersion,
-            seed=self.random_state,
-            backend=self.backend,
-            validation=None if held_out is None else ValidationCells(held_out, self.backend),
-        )
-
-    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
-        shapes, rates = factors_of(state)
-        likelihood = choose_likelihood(self.likelihood, self.truncated, self.zeros)
-        seen = self._informed(cells)
-        names, labels = names_and_labels(axes)
-        return Fitted(
-            axes=tuple(axes),
-            factors=GammaFactors.with_unseen(names, labels, shapes, rates, seen),
-            likelihood=likelihood,
-            dispersion=float(state["dispersion"]) if likelihood.dispersed else None,
-        )
-
-    @property
-    def _rank(self) -> int:
-        return self.n_components
+    def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
+        step = self._sweeps(cells, held_out, self.n_components, self.likelihood)
+        rules = StoppingRules(self.max_iter, self.tol, self.patience)
+        return [Phase("sweeps", step, step.start, rules)]

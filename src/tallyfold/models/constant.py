@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,17 +12,28 @@ import numpy.typing as npt
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.fit.loop import State, StoppingRules
+from tallyfold.inference.fit.loop import Phase
+from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.models.base import CountModel, Floats, choose_likelihood, names_and_labels
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.parameters import BOOLEAN, NONE, ZEROS, Rule, one_of
+from tallyfold.models.parameters import Zeros
 from tallyfold.posterior.point_factors import PointFactors
 from tallyfold.probability.counts import CountLikelihood
 from tallyfold.probability.fit_constant import fit_constant
 from tallyfold.probability.mixture import CountMixture
 
 
-@dataclass
+@dataclass(frozen=True)
+class ConstantState:
+    """The histogram of the counts, and the rate and dispersion fitted to it."""
+
+    value_V: Floats
+    frequency_V: Floats
+    rate: float = 0.0
+    dispersion: float | None = None
+
+
+@dataclass(frozen=True)
 class ConstantStep:
     """Fit one rate, and one dispersion, by maximum likelihood: done in a single step."""
 
@@ -30,31 +41,25 @@ class ConstantStep:
     likelihood: CountLikelihood
     zeros_observed: bool
 
-    maximise = True
-
-    def start(self) -> State:
+    def start(self, previous: object = None) -> ConstantState:
         """Return the histogram of the counts."""
         values, frequency = np.unique(self.cells.counts_N, return_counts=True)
         if self.zeros_observed:
             empty = float(np.prod(self.cells.shape, dtype=float)) - len(self.cells.counts_N)
             values, frequency = np.append(values, 0), np.append(frequency, empty)
-        return {"values": values.astype(float), "frequency": frequency.astype(float)}
+        return ConstantState(values.astype(float), frequency.astype(float))
 
-    def advance(self, state: State, iteration: int) -> tuple[State, float]:
+    def advance(self, state: ConstantState, iteration: int) -> tuple[ConstantState, float]:
         """Fit the constant; the objective is the mean log pmf."""
-        fit = fit_constant(
-            self.likelihood,
-            np.asarray(state["values"], float),
-            np.asarray(state["frequency"], float),
-        )
-        done: State = {"rate": np.array(fit.rate), "dispersion": np.array(fit.r or 0.0)}
-        return state | done, fit.log_pmf
+        fit = fit_constant(self.likelihood, state.value_V, state.frequency_V)
+        return replace(state, rate=fit.rate, dispersion=fit.r), fit.log_pmf
 
-    def validation_score(self, state: State) -> None:
+    def validation_score(self, state: ConstantState) -> None:
         """Return None: there is nothing to stop early."""
         return
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Constant(CountModel):
     """The same distribution for every cell.
 
@@ -79,28 +84,11 @@ class Constant(CountModel):
     """
 
     name: ClassVar[str] = "constant"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "zeros": ZEROS,
-        "likelihood": one_of("poisson", "negative-binomial"),
-        "truncated": BOOLEAN | NONE,
-        "statistic": one_of("mean", "median", "mode") | NONE,
-    }
 
-    def __init__(
-        self,
-        *,
-        zeros: Literal["missing", "observed"] = "missing",
-        likelihood: Literal["poisson", "negative-binomial"] = "negative-binomial",
-        truncated: bool | None = None,
-        statistic: Literal["mean", "median", "mode"] | None = None,
-    ) -> None:
-        self.zeros = zeros
-        self.likelihood = likelihood
-        self.truncated = truncated
-        self.statistic = statistic
-
-    def _stopping(self) -> StoppingRules:
-        return StoppingRules(max_iter=2, tol=1.0)  # the second step finds nothing left to do
+    zeros: Zeros = "missing"
+    likelihood: Literal["poisson", "negative-binomial"] = "negative-binomial"
+    truncated: bool | None = None
+    statistic: Literal["mean", "median", "mode"] | None = None
 
     def _likelihood(self) -> CountLikelihood:
         if self.zeros == "observed":  # all cells have one rate, so any family is closed here
@@ -108,24 +96,23 @@ class Constant(CountModel):
             return CountLikelihood(self.likelihood, False)
         return choose_likelihood(self.likelihood, self.truncated, self.zeros)
 
-    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> ConstantStep:
-        return ConstantStep(cells, self._likelihood(), self.zeros == "observed")
+    def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
+        step = ConstantStep(cells, self._likelihood(), self.zeros == "observed")
+        rules = StoppingRules(max_iter=2, tol=1.0)  # the second step finds nothing to improve
+        return [Phase("fit", step, step.start, rules)]
 
-    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
-        likelihood, rate = self._likelihood(), float(state["rate"])
-        names, labels = names_and_labels(axes)
+    def _make_fitted(
+        self, state: ConstantState, axes: Sequence[Axis], cells: TrainingCells
+    ) -> Fitted:
+        likelihood = self._likelihood()
         values = [np.ones((len(axis) + 1, 1)) for axis in axes]
-        values[0] = values[0] * rate
-        counts, frequency = (
-            np.asarray(state["values"], float),
-            np.asarray(state["frequency"], float),
-        )
+        values[0] = values[0] * state.rate
         return Fitted(
-            axes=tuple(axes),
-            factors=PointFactors(names, labels, values),
-            likelihood=likelihood,
-            dispersion=float(state["dispersion"]) if likelihood.dispersed else None,
-            extra={"statistics": _statistics(counts, frequency)},
+            tuple(axes),
+            PointFactors(*names_and_labels(axes), values),
+            likelihood,
+            state.dispersion if likelihood.dispersed else None,
+            extra={"statistics": _statistics(state.value_V, state.frequency_V)},
         )
 
     def _point(

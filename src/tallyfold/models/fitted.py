@@ -12,10 +12,11 @@ import numpy.typing as npt
 from tallyfold.data.axis import Axis
 from tallyfold.data.formats.writing import axes_from_bytes, axes_to_bytes
 from tallyfold.errors import FormatError, StorageError
+from tallyfold.inference.fit import state_arrays
 from tallyfold.inference.fit.loop import Iteration
+from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.gamma_factors import GammaFactors
-from tallyfold.posterior.interactions import Interaction
 from tallyfold.posterior.point_factors import PointFactors
 from tallyfold.posterior.predictive import Calibration
 from tallyfold.posterior.sampled_factors import SampledFactors
@@ -28,6 +29,35 @@ FACTORS: dict[str, type[GammaFactors] | type[PointFactors] | type[SampledFactors
 }
 
 Arrays = dict[str, npt.NDArray[Any]]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TrainedEncoders:
+    """What takes in new cells without a fit.
+
+    Attributes
+    ----------
+    params
+        The parameters of every axis's encoder, then of every derived axis's.
+    prior_rate_M
+        The rate of each axis's prior, in units of the prior's shape.
+    dispersion
+        The r that the training counts were seen to have; None for that of the likelihood.
+    """
+
+    params: tuple[Floats, ...]
+    prior_rate_M: Floats
+    dispersion: float | None
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> TrainedEncoders | None:
+        """Build from the arrays of `state_arrays.to_arrays`; None if there are none."""
+        if not arrays:
+            return None
+        number = sum(name.startswith("params/") for name in arrays)
+        empty = cls((np.empty(0),) * number, np.empty(0), None)
+        return state_arrays.from_arrays(empty, arrays)
 
 
 @dataclass(frozen=True)
@@ -50,8 +80,8 @@ class Fitted:
         The parameters of the fit.
     extra
         Further arrays of a model, such as a network's weights.
-    interactions
-        Multipliers of combinations of axes, for models that have them.
+    encoders
+        What takes in new cells without a fit, for models that have it.
     others
         What further members of a mixture of fits left.
     """
@@ -67,8 +97,18 @@ class Fitted:
     validation_score: float | None = None
     extra: Arrays = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
-    interactions: tuple[Interaction, ...] = ()
+    encoders: TrainedEncoders | None = None
     others: tuple[Fitted, ...] = ()
+
+    @property
+    def derived(self) -> tuple[DerivedAxis, ...]:
+        """Combinations of axes with multipliers, for models that have them."""
+        return self.factors.gammas.derived if isinstance(self.factors, GammaFactors) else ()
+
+    def moments(self, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:
+        """Return mean and variance of the rates of cells, not calibrated; -1 is unknown."""
+        assert self.factors is not None
+        return self.factors.rate_moments(positions)
 
     def document(self) -> dict[str, Any]:
         """Return what goes into a model's JSON."""
@@ -83,7 +123,6 @@ class Fitted:
             "n_iter": self.n_iter,
             "reason": self.reason,
             "validation_score": self.validation_score,
-            "interactions": len(self.interactions),
             "others": [other.document() for other in self.others],
         }
 
@@ -92,8 +131,7 @@ class Fitted:
         arrays: Arrays = {"axes": np.frombuffer(axes_to_bytes(self.axes), np.uint8)}
         if self.factors is not None:
             arrays |= _named("factors/", self.factors.arrays())
-        for number, interaction in enumerate(self.interactions):
-            arrays |= _named(f"interaction_{number}/", interaction.arrays())
+        arrays |= _named("encoders/", state_arrays.to_arrays(self.encoders))
         for number, other in enumerate(self.others):
             arrays |= _named(f"other_{number}/", other.arrays())
         return arrays | _named("extra/", self.extra)
@@ -116,10 +154,7 @@ class Fitted:
                 document["reason"],
                 document["validation_score"],
                 _part(arrays, "extra/"),
-                interactions=tuple(
-                    Interaction.from_arrays(_part(arrays, f"interaction_{number}/"))
-                    for number in range(document.get("interactions", 0))
-                ),
+                encoders=TrainedEncoders.from_arrays(_part(arrays, "encoders/")),
                 others=tuple(
                     cls.restored(other, _part(arrays, f"other_{number}/"), folder)
                     for number, other in enumerate(document.get("others", ()))

@@ -17,21 +17,22 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, LabelError, ParameterError
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.encoders.information import NO_LIMIT, cells_information
-from tallyfold.inference.encoders.objective import (
+from tallyfold.inference.encoders.evidence import (
     LEAST_RATE,
-    axis_posterior,
-    axis_prior,
-    multiplier_posterior,
+    AxisEvidence,
+    AxisPrior,
+    AxisRows,
+    DerivedRows,
+    exposures,
 )
+from tallyfold.inference.encoders.information import cells_information
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.evidence import network_inputs
-from tallyfold.kernels.likelihoods import expected_exposure
 from tallyfold.models.cells import cell_positions
 from tallyfold.models.fitted import Fitted
+from tallyfold.posterior.derived_axis import DerivedAxis, combination_keys, rows_of_keys
 from tallyfold.posterior.gamma_factors import GammaFactors
-from tallyfold.posterior.interactions import Interaction, combination_keys, places_of
-from tallyfold.probability import gamma
+from tallyfold.posterior.gamma_posterior import NO_LIMIT, GammaTable
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -40,17 +41,69 @@ PASSES = 3
 """How often the encoders pass over the new cells: shares and multipliers settle quickly."""
 
 
-def folded_in(fitted: Fitted, counts: CountTensor, axis: str) -> Fitted:
-    """Return what the fit left, and with it new entities of an axis."""
+def fold_in(fitted: Fitted, counts: CountTensor, axis: str) -> Fitted:
+    """Return the result of a fit with new entities of an axis."""
     number = _axis_number(fitted, counts, axis)
     extended = _with_new_entities(fitted, counts.axis(axis), number)
     return _Intake(extended, counts, [number]).result()
 
 
-def updated(fitted: Fitted, counts: CountTensor) -> Fitted:
-    """Return what the fit left, with the evidence of new cells of known entities."""
+def update(fitted: Fitted, counts: CountTensor) -> Fitted:
+    """Return the result of a fit with the evidence of new cells of known entities."""
     _check_cells(counts)
     return _Intake(fitted, counts, range(len(fitted.axes))).result()
+
+
+@dataclass
+class _Rows:
+    """The rows of an axis, or of a derived one, that have a new cell.
+
+    Attributes
+    ----------
+    where
+        Their positions in the whole table.
+    base
+        What the new cells' evidence is added to.
+    table
+        Their posteriors so far.
+    params, prior
+        Of the axis's encoder.
+    """
+
+    where: Ints
+    base: GammaTable
+    table: GammaTable
+    params: Floats
+    prior: AxisPrior
+
+    @classmethod
+    def of(
+        cls, where: Ints, whole: GammaTable, params: Floats, prior: AxisPrior, prior_shape: float
+    ) -> _Rows:
+        table = whole.rows(where)
+        if table.widest_DK is None or prior.rate is None:  # the last row of a derived axis is
+            return cls(where, table, table, params, prior)  # its prior: nothing to replace
+        new_U1 = table.widest_DK[:, :1] >= NO_LIMIT
+        a, b = prior.at(params)
+        base = GammaTable(
+            np.where(new_U1, a, table.shape_DK),
+            np.where(new_U1, b, table.rate_DK),
+            np.where(new_U1, prior_shape, table.widest_DK),
+        )
+        return cls(where, base, table, params, prior)
+
+    def take(self, evidence: AxisEvidence) -> None:
+        """Add the evidence of the new cells to what was there before them."""
+        counted_UK, exposed_UK = evidence.sums(self.params)
+        base = self.base
+        self.table = GammaTable(
+            base.shape_DK + counted_UK, base.rate_DK + exposed_UK, base.widest_DK
+        )
+
+    def widened(self, fisher_UK: Floats) -> GammaTable:
+        """Return the posteriors, the new cells' information added to their widths."""
+        widest = self.base.widest_DK
+        return replace(self.table, widest_DK=None if widest is None else widest + fisher_UK)
 
 
 class _Intake:
@@ -62,81 +115,77 @@ class _Intake:
 
     def __init__(self, fitted: Fitted, counts: CountTensor, axes: Sequence[int]) -> None:
         assert isinstance(fitted.factors, GammaFactors)
-        self.fitted, self.factors, self.axes = fitted, fitted.factors, axes
+        assert fitted.encoders is not None
+        assert fitted.likelihood is not None
+        self.fitted, self.changed = fitted, axes
+        self.likelihood = fitted.likelihood
+        self.prior_shape = float(fitted.parameters["prior_shape"])
         positions_NM = _known_positions(fitted, counts)
-        self.rows, self.cells = _touched(positions_NM, counts.counts)
-        pairs = list(zip(self.rows, range(len(self.rows)), strict=True))
-        self.shapes = [self.factors.shapes[axis][rows] for rows, axis in pairs]
-        self.rates = [self.factors.rates[axis][rows] for rows, axis in pairs]
-        self.new = [self._without_cells(axis)[rows] for rows, axis in pairs]
-        self.geo = [
-            gamma.geometric_mean(*both) for both in zip(self.shapes, self.rates, strict=True)
-        ]
-        self.mean = [shape / rate for shape, rate in zip(self.shapes, self.rates, strict=True)]
-        self.base = {axis: self._from_prior(axis) for axis in axes}
-        self.effects = {
-            number: _Effects.of(each, positions_NM)
-            for number, each in enumerate(fitted.interactions)
-            if set(each.axes) & set(axes)
-        }
-        self.multipliers = [
-            self.effects[number].mean_N if number in self.effects else each.moments(positions_NM)[0]
-            for number, each in enumerate(fitted.interactions)
-        ]
+        touched, self.cells = _touched(positions_NM, counts.counts)
+        gammas, encoders = fitted.factors.gammas, fitted.encoders
+        self.axes = [
+            _Rows.of(
+                where, gammas.axes[axis], encoders.params[axis],
+                AxisPrior(float(encoders.prior_rate_M[axis])), self.prior_shape,
+            )
+            for axis, where in enumerate(touched)
+        ]  # fmt: skip
+        self.derived: dict[int, _Rows] = {}
+        self.whole_derived = list(gammas.derived)
+        self.row_N: dict[int, Ints] = {}
+        self.multipliers = [each.moments(positions_NM)[0] for each in gammas.derived]
+        for number, each in enumerate(gammas.derived):
+            if set(each.axes) & set(axes):
+                params = encoders.params[len(gammas.axes) + number]
+                self._add_derived(number, each, positions_NM, params)
         self._look_up_rates()
+
+    def _add_derived(
+        self, number: int, whole: DerivedAxis, positions_NM: npt.NDArray[np.int32], params: Floats
+    ) -> None:
+        """Give combinations without a row one, and take in those that have a new cell."""
+        key_N = combination_keys(positions_NM, whole.axes, whole.sizes)
+        keys_U, self.row_N[number] = np.unique(key_N, return_inverse=True)
+        self.whole_derived[number] = extended = whole.with_keys(keys_U)
+        where = rows_of_keys(keys_U, extended.keys_P)
+        rows = _Rows.of(where, extended.table, params, AxisPrior(None), self.prior_shape)
+        self.derived[number] = rows
+        self.multipliers[number] = rows.table.mean_DK[self.row_N[number], 0]
 
     def result(self) -> Fitted:
         """Let the encoders pass over the cells; return the changed model."""
         for _ in range(PASSES):
-            for number in self.effects:
-                self._update_multipliers(number)
-            for axis in self.axes:
+            for number in self.derived:
+                self._update_derived(number)
+            for axis in self.changed:
                 self._update_axis(axis)
-        shapes, rates = list(self.factors.shapes), list(self.factors.rates)
-        for axis in self.axes:
-            shapes[axis] = _written(shapes[axis], self.rows[axis], self.shapes[axis])
-            rates[axis] = _written(rates[axis], self.rows[axis], self.rates[axis])
-        factors = GammaFactors(self.factors.names, self.factors.labels, shapes, rates)
-        return self._with_information(replace(self.fitted, factors=factors))
+        fitted, factors = self.fitted, self.fitted.factors
+        assert isinstance(factors, GammaFactors)
+        assert fitted.encoders is not None
+        fisher_N, by_axis = cells_information(
+            self._means, self.cells, self._multiplier(), self.likelihood,
+            fitted.encoders.dispersion or fitted.dispersion, self.prior_shape, self.changed,
+        )  # fmt: skip
+        gammas = factors.gammas
+        for axis, fisher_UK in by_axis.items():
+            rows = self.axes[axis]
+            table = gammas.axes[axis].with_rows(rows.where, rows.widened(fisher_UK))
+            gammas = gammas.replace(axis, table)
+        derived = list(self.whole_derived)
+        for number, rows in self.derived.items():
+            sums = DerivedRows(self.row_N[number], len(rows.where)).counts(fisher_N)
+            table = derived[number].table.with_rows(rows.where, rows.widened(sums))
+            derived[number] = replace(derived[number], table=table)
+        gammas = replace(gammas, derived=tuple(derived))
+        return replace(fitted, factors=GammaFactors(factors.names, factors.labels, gammas))
 
-    def _with_information(self, fitted: Fitted) -> Fitted:
-        """Add what the new cells tell of the entities and combinations they belong to."""
-        assert fitted.likelihood is not None
-        told_N, told = cells_information(
-            self.mean,
-            self.cells,
-            self._multiplier(),
-            fitted.likelihood,
-            float(fitted.extra["seen_dispersion"]) or fitted.dispersion,
-            float(fitted.parameters["prior_shape"]),
-            self.axes,
-        )
-        more = {}
-        for axis, told_UK in told.items():
-            name, rows = f"information_{axis}", self.rows[axis]
-            before_UK = np.where(self.new[axis][:, None], 0.0, fitted.extra[name][rows])
-            more[name] = _written(fitted.extra[name], rows, before_UK + told_UK)
-        interactions = list(fitted.interactions)
-        for number, effects in self.effects.items():
-            interactions[number] = effects.merged(told_N)
-        return replace(fitted, interactions=tuple(interactions), extra=fitted.extra | more)
-
-    def _without_cells(self, axis: int) -> npt.NDArray[np.bool_]:
-        """Tell which entities had no cell before these."""
-        return np.asarray(self.fitted.extra[f"information_{axis}"][:, 0] >= NO_LIMIT)
-
-    def _from_prior(self, axis: int) -> tuple[Floats, Floats]:
-        """Return what evidence is added to: the prior, for entities without a cell so far."""
-        a, b = axis_prior(self._numbers(f"encoder_{axis}"), self._prior_rate(axis))
-        new_U1 = self.new[axis][:, None]
-        return np.where(new_U1, a, self.shapes[axis]), np.where(new_U1, b, self.rates[axis])
-
-    def _prior_rate(self, axis: int) -> float:
-        return float(self.fitted.extra["prior_rate"][axis])
+    @property
+    def _means(self) -> list[Floats]:
+        return [rows.table.mean_DK for rows in self.axes]
 
     def _look_up_rates(self) -> None:
         """Compute the cells' rates by the factors alone; multipliers do not change them."""
-        self.mean_N = kernels.cell_rates(self.mean, self.cells.indices_NM)
+        self.mean_N = kernels.cell_rates(self._means, self.cells.indices_NM)
 
     def _multiplier(self) -> Floats:
         product_N = np.ones(len(self.cells.counts_N))
@@ -145,134 +194,27 @@ class _Intake:
         return product_N
 
     def _rates_and_exposure(self) -> tuple[Floats, Floats]:
-        fitted = self.fitted
-        assert fitted.likelihood is not None
         rate_N = np.maximum(self.mean_N * self._multiplier(), LEAST_RATE)
-        r_N = np.full(len(rate_N), fitted.dispersion or 1.0)
-        counts_N = self.cells.counts_N
-        return rate_N, expected_exposure(fitted.likelihood.name, rate_N, counts_N, r_N)
+        counts_N, r = self.cells.counts_N, self.fitted.dispersion
+        return rate_N, exposures(self.likelihood, rate_N, counts_N, r)
 
     def _update_axis(self, axis: int) -> None:
         """Add the evidence of the cells to the rows of an axis that they belong to."""
         rate_N, exposure_N = self._rates_and_exposure()
-        geo_N = kernels.cell_rates(self.geo, self.cells.indices_NM)
-        share_N = self.cells.counts_N / np.maximum(geo_N, LEAST_RATE)
-        numbers = self._numbers(f"encoder_{axis}")
-        prior_rate = self._prior_rate(axis)
-        shape_UK, rate_UK = axis_posterior(
-            numbers,
-            network_inputs(self.cells.counts_N, rate_N),
-            (self.geo, share_N),
-            (self.mean, exposure_N * self._multiplier()),
-            self.cells.layouts[axis],
-            prior_rate,
-            "auto",
-        )
-        a, b = axis_prior(numbers, prior_rate)
-        base_shape_UK, base_rate_UK = self.base[axis]
-        self.shapes[axis] = base_shape_UK + (shape_UK - a)
-        self.rates[axis] = base_rate_UK + (rate_UK - b)
-        self.geo[axis] = gamma.geometric_mean(self.shapes[axis], self.rates[axis])
-        self.mean[axis] = self.shapes[axis] / self.rates[axis]
+        geo = [rows.table.geometric_mean_DK for rows in self.axes]
+        rows = AxisRows(self.cells.layouts[axis], self.cells.indices_NM, geo, self._means)
+        scaled_N = exposure_N * self._multiplier()
+        self.axes[axis].take(AxisEvidence.of_axis(rows, self.cells.counts_N, rate_N, scaled_N))
         self._look_up_rates()
 
-    def _update_multipliers(self, number: int) -> None:
+    def _update_derived(self, number: int) -> None:
         """Add the evidence of the cells to the multipliers of their combinations."""
         rate_N, exposure_N = self._rates_and_exposure()
-        effects, own_N = self.effects[number], self.multipliers[number]
-        numbers = self._numbers(f"effect_encoder_{self._encoder_number(effects.whole.axes)}")
-        shape_U, rate_U = multiplier_posterior(
-            numbers,
-            network_inputs(self.cells.counts_N, rate_N / own_N),
-            effects.place_N,
-            len(effects.keys_U),
-            self.cells.counts_N,
-            exposure_N * rate_N / own_N,
-            "auto",
-        )
-        a, c = np.exp(numbers[:2])
-        effects.add(shape_U - a, rate_U - c)
-        self.multipliers[number] = effects.mean_N
-
-    def _numbers(self, name: str) -> Floats:
-        return np.asarray(self.fitted.extra[name], dtype=float)
-
-    def _encoder_number(self, axes: tuple[int, ...]) -> int:
-        """Return which encoder belongs to the multipliers of some axes."""
-        extra, number = self.fitted.extra, 0
-        while tuple(extra[f"effect_axes_{number}"].tolist()) != axes:
-            number += 1
-        return number
-
-
-@dataclass
-class _Effects:
-    """The multipliers of the combinations that have a new cell, U of them.
-
-    Attributes
-    ----------
-    whole
-        All multipliers of these axes, as they were.
-    keys_U, old_U
-        The combinations, and where they stood; the last place if never seen.
-    place_N
-        Each cell's combination.
-    shape_U, rate_U
-        What the new cells have made of them so far.
-    """
-
-    whole: Interaction
-    keys_U: Ints
-    old_U: Ints
-    place_N: Ints
-    shape_U: Floats
-    rate_U: Floats
-
-    @classmethod
-    def of(cls, whole: Interaction, positions_NM: npt.NDArray[np.int32]) -> _Effects:
-        key_N = combination_keys(positions_NM, whole.axes, whole.sizes)
-        keys_U, place_N = np.unique(key_N, return_inverse=True)
-        old_U = places_of(keys_U, whole.keys_P)
-        return cls(whole, keys_U, old_U, place_N, whole.shape_P1[old_U], whole.rate_P1[old_U])
-
-    @property
-    def mean_N(self) -> Floats:
-        """The present multiplier of each cell."""
-        return np.asarray((self.shape_U / self.rate_U)[self.place_N])
-
-    def add(self, to_shape_U: Floats, to_rate_U: Floats) -> None:
-        """Add evidence to what was there before the new cells."""
-        self.shape_U = self.whole.shape_P1[self.old_U] + to_shape_U
-        self.rate_U = self.whole.rate_P1[self.old_U] + to_rate_U
-
-    def merged(self, told_N: Floats) -> Interaction:
-        """Return all multipliers, these among them, and what cells tell of them added."""
-        whole, wide_P1 = self.whole, self.whole.widest_P1
-        new_U = self.old_U == len(whole.keys_P)
-        before_U = np.searchsorted(whole.keys_P, self.keys_U)
-        at_U = before_U + np.cumsum(new_U) - new_U  # each new one moves all that follow
-        size = len(whole.keys_P) + int(new_U.sum())
-        old_P1 = np.ones(size + 1, dtype=bool)
-        old_P1[at_U[new_U]] = False
-
-        def spread(values_P1: Floats, values_U: Floats) -> Floats:
-            merged_P1 = np.empty(size + 1)
-            merged_P1[old_P1] = values_P1
-            merged_P1[at_U] = values_U
-            return merged_P1
-
-        if wide_P1 is not None:
-            told_U = np.bincount(self.place_N, told_N, minlength=len(self.keys_U))
-            wide_P1 = spread(wide_P1, wide_P1[self.old_U] + told_U)
-        keys_P = np.empty(size, dtype=np.int64)
-        keys_P[old_P1[:-1]], keys_P[at_U] = whole.keys_P, self.keys_U
-        return replace(
-            whole,
-            keys_P=keys_P,
-            shape_P1=spread(whole.shape_P1, self.shape_U),
-            rate_P1=spread(whole.rate_P1, self.rate_U),
-            widest_P1=wide_P1,
-        )
+        rows, others_N = self.derived[number], rate_N / self.multipliers[number]
+        sums = DerivedRows(self.row_N[number], len(rows.where))
+        inputs_2N = network_inputs(self.cells.counts_N, others_N)
+        rows.take(AxisEvidence(sums, self.cells.counts_N, exposure_N * others_N, inputs_2N))
+        self.multipliers[number] = rows.table.mean_DK[self.row_N[number], 0]
 
 
 def _touched(
@@ -286,13 +228,6 @@ def _touched(
         local_NM[:, axis] = (np.cumsum(seen_D) - 1)[column_N]
     shape = tuple(len(each) for each in rows)
     return rows, TrainingCells.of(shape, local_NM, counts_N)
-
-
-def _written(table: Floats, rows: Ints, values: Floats) -> Floats:
-    """Return a copy of a table with other values in some rows."""
-    copy = table.copy()
-    copy[rows] = values
-    return copy
 
 
 def _check_cells(counts: CountTensor) -> None:
@@ -338,35 +273,13 @@ def _axis_number(fitted: Fitted, counts: CountTensor, axis: str) -> int:
 def _with_new_entities(fitted: Fitted, axis: Axis, number: int) -> Fitted:
     """Give an axis more labels, each as an average entity for now."""
     assert isinstance(fitted.factors, GammaFactors)
-    old, factors = fitted.axes[number], fitted.factors
+    old, gammas = fitted.axes[number], fitted.factors.gammas
     labels = pa.concat_arrays([old.labels, axis.labels.cast(old.labels.type)])
     axes = list(fitted.axes)
     axes[number] = Axis.of_distinct(old.name, labels)
-    shapes, rates = list(factors.shapes), list(factors.rates)
-    for table in (shapes, rates):
-        table[number] = np.vstack([table[number], np.repeat(table[number][-1:], len(axis), axis=0)])
+    rows = np.minimum(np.arange(len(labels) + 1), len(old))
+    gammas = gammas.replace(number, gammas.axes[number].rows(rows))
     sizes = [len(each) for each in axes]
-    name = f"information_{number}"
-    nothing = np.full((len(axis), factors.n_components), NO_LIMIT)
-    extra = fitted.extra | {name: np.vstack([fitted.extra[name], nothing])}
-    if int(extra.get("dispersion_axis", -1)) == number:
-        ratios, unknown = extra["entity_dispersion"][:-1], np.zeros(len(axis) + 1)
-        extra["entity_dispersion"] = np.append(ratios, unknown)
-    return replace(
-        fitted,
-        axes=tuple(axes),
-        factors=GammaFactors(factors.names, [each.labels for each in axes], shapes, rates),
-        interactions=tuple(_resized(each, sizes) for each in fitted.interactions),
-        extra=extra,
-    )
-
-
-def _resized(interaction: Interaction, shape: Sequence[int]) -> Interaction:
-    """Give the combinations the numbers they have on longer axes; their order stays."""
-    sizes, keys_P = tuple(shape[axis] for axis in interaction.axes), interaction.keys_P
-    below = 1  # how many combinations the axes after this one have
-    for old, new in zip(interaction.sizes[:0:-1], sizes[:0:-1], strict=True):
-        if new != old:
-            keys_P = keys_P + keys_P // (old * below) * ((new - old) * below)
-        below *= new
-    return replace(interaction, sizes=sizes, keys_P=keys_P)
+    gammas = replace(gammas, derived=tuple(each.resized(sizes) for each in gammas.derived))
+    factors = GammaFactors(fitted.factors.names, [each.labels for each in axes], gammas)
+    return replace(fitted, axes=tuple(axes), factors=factors)

@@ -2,47 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.fit.loop import State, StoppingRules
-from tallyfold.inference.schemes.gibbs import GibbsStep, Schedule, draws_of
-from tallyfold.models.base import CountModel, choose_likelihood
-from tallyfold.models.fitted import Arrays, Fitted
-from tallyfold.models.parameters import (
-    BOOLEAN,
-    NONE,
-    SEED,
-    VALIDATION,
-    ZEROS,
-    Rule,
-    integer,
-    number,
-    one_of,
+from tallyfold.inference.fit.loop import Outcome, Phase
+from tallyfold.inference.fit.stopping import StoppingRules
+from tallyfold.inference.schemes.cavi import CAVIStep
+from tallyfold.inference.schemes.gibbs import (
+    START_SWEEPS,
+    GibbsState,
+    GibbsStep,
+    Part,
+    draws_or_present,
 )
+from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
+from tallyfold.models.fitted import Fitted
+from tallyfold.models.parameters import Backend, Count, Positive, PositiveInt, Seed, Share, Zeros
 from tallyfold.posterior.point_factors import mean_over_seen
-from tallyfold.posterior.predictive import Calibration
 from tallyfold.posterior.sampled_factors import SampledFactors
-from tallyfold.probability.counts import CountLikelihood
 
-CHAIN_RULES: dict[str, Rule] = {
-    "n_components": integer(1),
-    "zeros": ZEROS,
-    "truncated": BOOLEAN | NONE,
-    "burn_in": integer(0),
-    "n_draws": integer(1),
-    "thin": integer(1),
-    "validation": VALIDATION,
-    "random_state": SEED,
-    "backend": one_of("auto", "numba", "numpy"),
-}
+Floats = npt.NDArray[np.float64]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GibbsBPTF(CountModel):
     """Bayesian Poisson tensor factorization: Gamma factors, drawn by Gibbs sampling.
 
@@ -94,95 +83,90 @@ class GibbsBPTF(CountModel):
     """
 
     name: ClassVar[str] = "bptf-gibbs"
-    rules: ClassVar[Mapping[str, Rule]] = CHAIN_RULES | {
-        "likelihood": one_of("poisson", "negative-binomial"),
-        "dispersion": number(0),
-        "prior_shape": number(0),
-        "prior_rate": number(0) | NONE,
-    }
 
-    def __init__(
-        self,
-        *,
-        n_components: int = 10,
-        zeros: Literal["missing", "observed"] = "missing",
-        likelihood: Literal["poisson", "negative-binomial"] = "poisson",
-        truncated: bool | None = None,
-        dispersion: float = 1.0,
-        prior_shape: float = 1.0,
-        prior_rate: float | None = None,
-        burn_in: int = 100,
-        n_draws: int = 50,
-        thin: int = 2,
-        validation: float | None = 0.1,
-        random_state: int = 0,
-        backend: str = "auto",
-    ) -> None:
-        self.n_components = n_components
-        self.zeros = zeros
-        self.likelihood = likelihood
-        self.truncated = truncated
-        self.dispersion = dispersion
-        self.prior_shape = prior_shape
-        self.prior_rate = prior_rate
-        self.burn_in = burn_in
-        self.n_draws = n_draws
-        self.thin = thin
-        self.validation = validation
-        self.random_state = random_state
-        self.backend = backend
+    n_components: PositiveInt = 10
+    zeros: Zeros = "missing"
+    likelihood: Literal["poisson", "negative-binomial"] = "poisson"
+    truncated: bool | None = None
+    dispersion: Positive = 1.0
+    prior_shape: Positive = 1.0
+    prior_rate: Positive | None = None
+    burn_in: Count = 100
+    n_draws: PositiveInt = 50
+    thin: PositiveInt = 2
+    validation: Share | None = 0.1
+    random_state: Seed = 0
+    backend: Backend = "auto"
 
-    def _stopping(self) -> StoppingRules:
-        return StoppingRules(self._schedule.n_iterations)
-
-    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> GibbsStep:
-        return GibbsStep(
+    def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
+        observed = self.zeros == "observed"
+        likelihood = choose_likelihood(self.likelihood, self.truncated, self.zeros)
+        start = CAVIStep(
             cells=cells,
-            likelihood=choose_likelihood(self.likelihood, self.truncated, self.zeros),
-            zeros_observed=self.zeros == "observed",
+            likelihood=likelihood,
+            zeros_observed=observed,
             n_components=self.n_components,
             prior_shape=self.prior_shape,
-            schedule=self._schedule,
             prior_rate=self.prior_rate,
             dispersion=self.dispersion,
             seed=self.random_state,
             backend=self.backend,
         )
+        chain = GibbsStep(
+            cells=cells,
+            likelihood=likelihood,
+            zeros_observed=observed,
+            prior_shape=self.prior_shape,
+            part=Part(),
+            prior_rate=self.prior_rate,
+            dispersion=self.dispersion,
+            seed=self.random_state,
+            backend=self.backend,
+        )
+        return [
+            Phase("start", start, start.start, StoppingRules(START_SWEEPS)),
+            *chain_phases(chain, GibbsState.from_sweeps, self.burn_in, self.n_draws, self.thin),
+        ]
 
-    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+    def _make_fitted(self, state: GibbsState, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         likelihood = choose_likelihood(self.likelihood, self.truncated, self.zeros)
-        dispersion = self.dispersion if likelihood.dispersed else None
-        return left_by_chain(state, axes, cells, self.zeros, likelihood, dispersion)
+        draws = draws_or_present(state.draws, state.factors)
+        factors = sampled_factors(draws, axes, self._informed(cells))
+        return Fitted(
+            tuple(axes), factors, likelihood, self.dispersion if likelihood.dispersed else None
+        )
 
-    @property
-    def _schedule(self) -> Schedule:
-        return Schedule(self.burn_in, self.n_draws, self.thin)
+    def _caveat(self, outcome: Outcome) -> str:
+        return chain_caveat(outcome.state.draws, self.burn_in)
 
 
-def left_by_chain(
-    state: State,
-    axes: Sequence[Axis],
-    cells: TrainingCells,
-    zeros: str,
-    likelihood: CountLikelihood,
-    dispersion: float | None = None,
-    extra: Arrays | None = None,
-) -> Fitted:
-    """Return what a chain leaves; entities not seen get, draw by draw, the mean of those seen."""
-    seen = [seen_D | (zeros == "observed") for seen_D in cells.seen]
-    draws = [
-        np.stack([mean_over_seen(draw_DK, seen_D) for draw_DK in draws_SDK])
-        for draws_SDK, seen_D in zip(draws_of(state), seen, strict=True)
+def chain_phases(
+    step: Any, begin: Callable[[Any], Any], burn_in: int, n_draws: int, thin: int
+) -> list[Phase]:
+    """Return the phases of a chain: burn-in, then draws."""
+    sampling = replace(step, part=Part(burn_in, thin))
+    return [
+        Phase("burn-in", step, begin, StoppingRules(burn_in)),
+        Phase("draws", sampling, lambda state: state, StoppingRules(n_draws * thin)),
     ]
-    names, labels = [axis.name for axis in axes], [axis.labels for axis in axes]
-    return Fitted(
-        axes=tuple(axes),
-        factors=SampledFactors(names, labels, draws),
-        likelihood=likelihood,
-        dispersion=dispersion,
-        calibration=Calibration(),
-        history=(),
-        n_iter=0,
-        reason="",
-        extra=extra or {},
+
+
+def chain_caveat(draws: Sequence[Floats], burn_in: int) -> str:
+    """Return what to know of a chain that was interrupted before its first draw was kept."""
+    if len(draws[0]):
+        return ""
+    return (
+        f" It was still burning in (burn_in={burn_in}): there is one draw, and so no spread; its "
+        "intervals mean nothing."
     )
+
+
+def sampled_factors(
+    draws: Sequence[Floats], axes: Sequence[Axis], seen: Sequence[npt.NDArray[np.bool_]]
+) -> SampledFactors:
+    """Add labels; entities not seen get, draw by draw, the mean of those seen."""
+    completed = [
+        np.stack([mean_over_seen(draw_DK, seen_D) for draw_DK in draws_SDK])
+        for draws_SDK, seen_D in zip(draws, seen, strict=True)
+    ]
+    return SampledFactors(*names_and_labels(axes), completed)

@@ -1,4 +1,4 @@
-"""Whether what a folder holds can be what a fit left, looked at before it is believed.
+"""Whether what a folder holds can be the result of a fit, checked when a model is loaded.
 
 Checksums tell a damaged folder from the one that was saved. They do not tell what another program,
 or another person, has put together: arrays of shapes that point outside of each other, numbers that
@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.models.fitted import Arrays, Fitted
+from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.gamma_factors import GammaFactors
-from tallyfold.posterior.interactions import Interaction
 from tallyfold.posterior.point_factors import PointFactors
 from tallyfold.posterior.predictive import Calibration
 from tallyfold.posterior.sampled_factors import SampledFactors
@@ -28,6 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 LEFT_BY: dict[str, type[Factors] | None] = {
     "vae-bptf": GammaFactors,
+    "vae-bptf-paper": GammaFactors,
     "bptf": GammaFactors,
     "main-effects": GammaFactors,
     "bptf-gibbs": SampledFactors,
@@ -44,7 +45,7 @@ MOST_NETWORK_OUTPUT = 1e38
 """What rates, their squares and a network's output must stay below, whatever the cell."""
 GAMMAS = (1e-250, 1e250)
 DISPERSIONS = (1e-100, 1e100)
-MOST_LOG_RATIO = 100.0
+MOST_PARAMETER = 1e6
 MOST_EXPONENT = 10.0
 
 
@@ -62,7 +63,11 @@ def check_loaded(fitted: Fitted, model: str) -> None:
     log_square = 0.0
     if fitted.factors is not None:
         log_square += _check_factors(fitted.factors, fitted.axes)
-    log_square += sum(_check_interaction(each, fitted.axes) for each in fitted.interactions)
+    if isinstance(fitted.factors, GammaFactors):
+        derived = fitted.factors.gammas.derived
+        log_square += sum(_check_derived(each, fitted.axes) for each in derived)
+        _check_widths(fitted.factors)
+        _check_encoders(fitted, model)
     _check_range(log_square, fitted.calibration)
     _check_extra(fitted, model)
     for other in fitted.others:
@@ -99,7 +104,7 @@ def _check_axes(fitted: Fitted) -> None:
 
 def _check_predictive(fitted: Fitted, model: str) -> None:
     likelihood, calibration = fitted.likelihood, fitted.calibration
-    _require(likelihood is not None or model != "vae-bptf", "no likelihood")
+    _require(likelihood is not None or not model.startswith("vae-bptf"), "no likelihood")
     _require(likelihood is None or isinstance(likelihood.truncated, bool), "no likelihood")
     low, high = DISPERSIONS
     for r in (fitted.dispersion, calibration.dispersion):
@@ -131,7 +136,7 @@ def _check_factors(factors: Factors, axes: Sequence[Any]) -> float:
 def _groups(factors: Factors) -> list[tuple[Array, ...]]:
     """Return the arrays of each axis."""
     if isinstance(factors, GammaFactors):
-        return list(zip(factors.shapes, factors.rates, strict=True))
+        return [(table.shape_DK, table.rate_DK) for table in factors.gammas.axes]
     values = factors.samples if isinstance(factors, SampledFactors) else factors.values  # type: ignore[attr-defined]
     return [(value,) for value in values]
 
@@ -148,7 +153,7 @@ def _log_second_moment(group: tuple[Array, ...]) -> Floats:
     return np.asarray(2 * (np.log(shape) - np.log(rate)) + np.log1p(1 / shape))
 
 
-def _check_interaction(each: Interaction, axes: Sequence[Any]) -> float:
+def _check_derived(each: DerivedAxis, axes: Sequence[Any]) -> float:
     """Check multipliers; return the logarithm of the largest squared one."""
     numbers = range(len(axes))
     _require(
@@ -162,16 +167,48 @@ def _check_interaction(each: Interaction, axes: Sequence[Any]) -> float:
     _require(ordered, "combinations that are not in order")
     inside = not len(keys) or (keys[0] >= 0 and keys[-1] < math.prod(sizes))
     _require(bool(inside), "combinations that are not there")
-    length = (len(keys) + 1,)
-    pairs = [(each.shape_P1, length), (each.rate_P1, length), (each.widest_P1, length)]
-    for array, shape in [*pairs, (each.typical_2, (2,))]:
-        fits = array is None or (array.shape == shape and array.dtype == np.float64)
+    shape, table = (len(keys) + 1, 1), each.table
+    arrays = [(table.shape_DK, shape), (table.rate_DK, shape), (table.widest_DK, shape)]
+    for array, wanted in [*arrays, (each.typical_2, (2,))]:
+        fits = array is None or (array.shape == wanted and array.dtype == np.float64)
         _require(fits and (array is None or bool(np.all(array > 0))), "multipliers that are none")
-    groups = [(each.shape_P1, each.rate_P1)]
+    groups = [(table.shape_DK, table.rate_DK)]
     if each.typical_2 is not None:
-        mean, shape = each.typical_2
-        groups.append((np.array([shape]), np.array([shape / mean])))
+        mean, typical = each.typical_2
+        groups.append((np.array([typical]), np.array([typical / mean])))
     return max(float(_log_second_moment(group).max()) for group in groups)
+
+
+def _check_widths(factors: GammaFactors) -> None:
+    """Check the widest shapes of all axes: of each or of none."""
+    tables = factors.gammas.axes
+    known = [table for table in tables if table.widest_DK is not None]
+    _require(len(known) in (0, len(tables)), "widths of some axes only")
+    for table in known:
+        widest = table.widest_DK
+        fits = widest is not None and widest.shape == table.shape_DK.shape
+        _require(fits and bool(np.all(widest > 0)), "widths that cannot be")  # type: ignore[operator]
+
+
+def _check_encoders(fitted: Fitted, model: str) -> None:
+    encoders, factors = fitted.encoders, fitted.factors
+    assert isinstance(factors, GammaFactors)
+    if model != "vae-bptf":
+        _require(encoders is None, f"encoders that a {model} does not have")
+        return
+    number = len(factors.gammas.axes) + len(factors.gammas.derived)
+    _require(encoders is not None and len(encoders.params) == number, "encoders of other axes")
+    assert encoders is not None
+    sizes = {params.shape for params in encoders.params}
+    layered = len(sizes) == 1 and all(len(s) == 1 and (s[0] - 2) % 5 == 2 for s in sizes)
+    _require(layered, "encoders of another size")
+    bounded = all(bool(np.all(np.abs(params) <= MOST_PARAMETER)) for params in encoders.params)
+    _require(bounded, "encoders whose parameters are beyond all bounds")
+    rates = encoders.prior_rate_M
+    _require(rates.shape == (len(fitted.axes),) and bool(np.all(rates > 0)), "priors of other axes")
+    low, high = DISPERSIONS
+    r = encoders.dispersion
+    _require(r is None or _is_number(r, low=low, high=high), f"a dispersion of {r!r}")
 
 
 def _check_range(log_square: float, calibration: Calibration) -> None:
@@ -184,32 +221,10 @@ def _check_extra(fitted: Fitted, model: str) -> None:
     if model == "mlp-tf":
         _check_network(extra, [len(axis) for axis in axes])
     components = 0 if fitted.factors is None else fitted.factors.n_components
-    shapes: dict[str, tuple[int, ...]] = {
-        "statistics": (3,),
-        "prior_rate": (len(axes),),
-        "seen_dispersion": (),
-        "component_weights": (components,),
-        "dispersion_axis": (),
-    }
-    for number, axis in enumerate(axes):
-        shapes[f"information_{number}"] = (len(axis), components)
+    shapes: dict[str, tuple[int, ...]] = {"statistics": (3,), "component_weights": (components,)}
     for name, shape in shapes.items():
         _require(name not in extra or extra[name].shape == shape, f"{name} of another size")
     _require(model != "constant" or "statistics" in extra, "no statistics")
-    told = [extra.get(f"information_{number}") for number in range(len(axes))]
-    known = [array for array in told if array is not None]
-    _require(len(known) in (0, len(axes)), "information on some axes only")
-    _require(all(np.all(array >= 0) for array in known), "information below zero")
-    if "entity_dispersion" in extra:
-        _check_entity_dispersion(extra, [len(axis) for axis in axes])
-
-
-def _check_entity_dispersion(extra: Arrays, sizes: Sequence[int]) -> None:
-    axis = int(extra["dispersion_axis"])
-    _require(0 <= axis < len(sizes), "dispersions of an axis that is not there")
-    ratios = extra["entity_dispersion"]
-    fits = ratios.shape == (sizes[axis] + 1,) and bool(np.all(np.abs(ratios) <= MOST_LOG_RATIO))
-    _require(fits, "dispersions that cannot be")
 
 
 def _check_network(network: Arrays, sizes: Sequence[int]) -> None:

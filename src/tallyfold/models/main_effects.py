@@ -1,15 +1,21 @@
-"""MainEffects: one multiplicative effect per entity, the floor every factorization must beat."""
+"""MainEffects: one multiplicative effect per entity, which every factorization must beat."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from tallyfold.models.bptf import BPTF, VARIATIONAL_RULES
-from tallyfold.models.parameters import Rule
+from tallyfold.data.tensor import CountTensor
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.fit.loop import Phase
+from tallyfold.inference.fit.stopping import StoppingRules
+from tallyfold.models.gamma_model import SweptModel
+from tallyfold.models.parameters import NonNegative, PositiveInt
 
 
-class MainEffects(BPTF):
+@dataclass(kw_only=True, eq=False, repr=False)
+class MainEffects(SweptModel):
     """Rates that are a product of one effect per entity: BPTF with a single component.
 
     Parameters are those of `BPTF` without ``n_components``.
@@ -23,42 +29,11 @@ class MainEffects(BPTF):
     """
 
     name: ClassVar[str] = "main-effects"
-    rules: ClassVar[Mapping[str, Rule]] = VARIATIONAL_RULES
+    likelihood: Literal["poisson", "negative-binomial"] = "poisson"
+    max_iter: PositiveInt = 200
+    tol: NonNegative = 1e-5
 
-    def __init__(
-        self,
-        *,
-        zeros: Literal["missing", "observed"] = "missing",
-        likelihood: Literal["poisson", "negative-binomial"] = "poisson",
-        truncated: bool | None = None,
-        dispersion: float | None = None,
-        prior_shape: float = 1.0,
-        prior_rate: float | None = None,
-        max_iter: int = 200,
-        tol: float = 1e-5,
-        validation: float | None = 0.1,
-        patience: int = 10,
-        random_state: int = 0,
-        backend: str = "auto",
-        device: str = "cpu",
-    ) -> None:
-        super().__init__(
-            n_components=1,
-            zeros=zeros,
-            likelihood=likelihood,
-            truncated=truncated,
-            dispersion=dispersion,
-            prior_shape=prior_shape,
-            prior_rate=prior_rate,
-            max_iter=max_iter,
-            tol=tol,
-            validation=validation,
-            patience=patience,
-            random_state=random_state,
-            backend=backend,
-            device=device,
-        )
-
-    @property
-    def _rank(self) -> int:
-        return 1
+    def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
+        step = self._sweeps(cells, held_out, 1, self.likelihood)
+        rules = StoppingRules(self.max_iter, self.tol, self.patience)
+        return [Phase("sweeps", step, step.start, rules)]

@@ -11,13 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.errors import InterruptedWarning
-from tallyfold.inference.encoders.entity_dispersion import with_dispersions
 from tallyfold.models.fitted import Fitted
-from tallyfold.posterior.interactions import with_interactions
 from tallyfold.posterior.predictive import matched_mixture
 from tallyfold.probability.mixture import CountMixture
 
-Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int32]
 
 
@@ -35,9 +32,9 @@ def fit_members(
     members: list[Fitted] = []
     stopped = False
     for number in range(n_members):
-        place = None if checkpoint is None else os.path.join(checkpoint, f"member-{number}")
+        folder = None if checkpoint is None else os.path.join(checkpoint, f"member-{number}")
         try:
-            member, stopped = fit_one(number, place)
+            member, stopped = fit_one(number, folder)
             members.append(member)
         except KeyboardInterrupt:
             if not members:
@@ -56,19 +53,8 @@ def fit_members(
     return replace(whole[0], others=tuple(whole[1:]), reason="interrupted")
 
 
-def member_moments(member: Fitted, positions: Positions) -> tuple[Floats, Floats]:
-    """Return mean and variance of the rates of cells under one member."""
-    assert member.factors is not None
-    moments = member.factors.rate_moments(positions)
-    return with_interactions(member.interactions, positions, *moments)
-
-
 def member_predictive(member: Fitted, positions: Positions) -> CountMixture:
     """Return the predictive distributions of cells under one member."""
     assert member.likelihood is not None
-    moments = member_moments(member, positions)
-    common = matched_mixture(*moments, member.likelihood, member.dispersion, member.calibration)
-    if "entity_dispersion" not in member.extra:
-        return common
-    entity_N = positions[:, int(member.extra["dispersion_axis"])]
-    return with_dispersions(common, member.extra["entity_dispersion"], entity_N)
+    moments = member.moments(positions)
+    return matched_mixture(*moments, member.likelihood, member.dispersion, member.calibration)

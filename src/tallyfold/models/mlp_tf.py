@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,20 +13,20 @@ from tallyfold.data.axis import Axis, axis_number
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.fit.loop import State, StoppingRules
+from tallyfold.inference.fit.loop import Phase
+from tallyfold.inference.fit.state_arrays import Arrays as State
+from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.schemes.network import NetworkStep, network_of, rates
 from tallyfold.models.base import CountModel, choose_likelihood
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
-    BOOLEAN,
-    NONE,
-    SEED,
-    VALIDATION,
-    ZEROS,
-    Rule,
-    integer,
-    number,
-    one_of,
+    Count,
+    NonNegative,
+    Positive,
+    PositiveInt,
+    Seed,
+    Share,
+    Zeros,
 )
 from tallyfold.probability.counts import CountLikelihood
 
@@ -35,6 +36,7 @@ NEGATIVES = {"missing": 0, "observed": 3}
 """Empty cells drawn per non-zero, by the treatment of zeros, unless a number is given."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MLPTF(CountModel):
     """A network on one embedding per axis: neural collaborative filtering of many axes.
 
@@ -59,7 +61,7 @@ class MLPTF(CountModel):
         The length of Adam's steps, the weight of the sum of squared parameters beside the sum of
         all cells' losses, and the cells per step.
     max_iter
-        At most so many epochs.
+        At most `max_iter` epochs.
     validation, patience
         A share of the cells to hold out (None: none). The epoch that is best on them is kept, and
         the fit ends when none has been better for `patience` epochs.
@@ -80,55 +82,21 @@ class MLPTF(CountModel):
     """
 
     name: ClassVar[str] = "mlp-tf"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "embedding_size": integer(1),
-        "hidden_layers": integer(1),
-        "hidden_units": integer(1),
-        "loss": one_of("squared", "poisson"),
-        "zeros": ZEROS,
-        "truncated": BOOLEAN | NONE,
-        "negatives": integer(0) | NONE,
-        "learning_rate": number(0),
-        "l2": number(0, low_included=True),
-        "batch_size": integer(1),
-        "max_iter": integer(1),
-        "validation": VALIDATION,
-        "patience": integer(1),
-        "random_state": SEED,
-    }
 
-    def __init__(
-        self,
-        *,
-        embedding_size: int = 20,
-        hidden_layers: int = 2,
-        hidden_units: int = 50,
-        loss: Literal["squared", "poisson"] = "squared",
-        zeros: Literal["missing", "observed"] = "missing",
-        truncated: bool | None = None,
-        negatives: int | None = None,
-        learning_rate: float = 1e-3,
-        l2: float = 1e-3,
-        batch_size: int = 4096,
-        max_iter: int = 50,
-        validation: float | None = 0.1,
-        patience: int = 5,
-        random_state: int = 0,
-    ) -> None:
-        self.embedding_size = embedding_size
-        self.hidden_layers = hidden_layers
-        self.hidden_units = hidden_units
-        self.loss = loss
-        self.zeros = zeros
-        self.truncated = truncated
-        self.negatives = negatives
-        self.learning_rate = learning_rate
-        self.l2 = l2
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.validation = validation
-        self.patience = patience
-        self.random_state = random_state
+    embedding_size: PositiveInt = 20
+    hidden_layers: PositiveInt = 2
+    hidden_units: PositiveInt = 50
+    loss: Literal["squared", "poisson"] = "squared"
+    zeros: Zeros = "missing"
+    truncated: bool | None = None
+    negatives: Count | None = None
+    learning_rate: Positive = 1e-3
+    l2: NonNegative = 1e-3
+    batch_size: PositiveInt = 4096
+    max_iter: PositiveInt = 50
+    validation: Share | None = 0.1
+    patience: PositiveInt = 5
+    random_state: Seed = 0
 
     def vectors(self, axis: str) -> Floats:
         """Return the embedding of each label of an axis."""
@@ -139,11 +107,8 @@ class MLPTF(CountModel):
     def _validation_share(self) -> float | None:
         return self.validation  # cells held out are never drawn as empty ones, so zeros do no harm
 
-    def _stopping(self) -> StoppingRules:
-        return StoppingRules(self.max_iter, 0.0, self.patience)
-
-    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> NetworkStep:
-        return NetworkStep(
+    def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
+        step = NetworkStep(
             cells=cells,
             held_out=held_out,
             likelihood=self._likelihood(),
@@ -156,6 +121,8 @@ class MLPTF(CountModel):
             batch_size=self.batch_size,
             seed=self.random_state,
         )
+        rules = StoppingRules(self.max_iter, 0.0, self.patience)
+        return [Phase("epochs", step, lambda _: step.start(), rules)]
 
     def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         return Fitted(

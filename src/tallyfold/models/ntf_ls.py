@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
-from tallyfold.inference.fit.loop import State, StoppingRules
+from tallyfold.inference.fit.loop import Phase
+from tallyfold.inference.fit.state_arrays import Arrays as State
+from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.schemes.least_squares import LeastSquaresStep, factors_of
 from tallyfold.models.base import CountModel, names_and_labels
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.parameters import SEED, VALIDATION, ZEROS, Rule, integer, number, one_of
+from tallyfold.models.parameters import (
+    Backend,
+    NonNegative,
+    Positive,
+    PositiveInt,
+    Seed,
+    Share,
+    Zeros,
+)
 from tallyfold.posterior.point_factors import PointFactors
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NTFLS(CountModel):
     """Non-negative tensor factorization: squared error, L2, Adam.
 
@@ -35,7 +47,7 @@ class NTFLS(CountModel):
     l2
         The weight of the sum of squared factors beside the sum of squared errors.
     max_iter, tol
-        At most so many steps; fewer if the loss changes by less than this, relative.
+        At most `max_iter` steps; fewer if the loss changes by less than `tol`, relative.
     validation, patience
         A share of the cells to hold out (None: none). The step with the smallest squared error on
         them is kept, and the fit ends when it has not improved for `patience` steps. Not used
@@ -61,49 +73,20 @@ class NTFLS(CountModel):
     """
 
     name: ClassVar[str] = "ntf-ls"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "n_components": integer(1),
-        "zeros": ZEROS,
-        "learning_rate": number(0),
-        "l2": number(0, low_included=True),
-        "max_iter": integer(1),
-        "tol": number(0, low_included=True),
-        "validation": VALIDATION,
-        "patience": integer(1),
-        "random_state": SEED,
-        "backend": one_of("auto", "numba", "numpy"),
-    }
 
-    def __init__(
-        self,
-        *,
-        n_components: int = 10,
-        zeros: Literal["missing", "observed"] = "missing",
-        learning_rate: float = 1e-2,
-        l2: float = 1e-3,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        validation: float | None = 0.1,
-        patience: int = 20,
-        random_state: int = 0,
-        backend: str = "auto",
-    ) -> None:
-        self.n_components = n_components
-        self.zeros = zeros
-        self.learning_rate = learning_rate
-        self.l2 = l2
-        self.max_iter = max_iter
-        self.tol = tol
-        self.validation = validation
-        self.patience = patience
-        self.random_state = random_state
-        self.backend = backend
+    n_components: PositiveInt = 10
+    zeros: Zeros = "missing"
+    learning_rate: Positive = 1e-2
+    l2: NonNegative = 1e-3
+    max_iter: PositiveInt = 500
+    tol: NonNegative = 1e-6
+    validation: Share | None = 0.1
+    patience: PositiveInt = 20
+    random_state: Seed = 0
+    backend: Backend = "auto"
 
-    def _stopping(self) -> StoppingRules:
-        return StoppingRules(self.max_iter, self.tol, self.patience)
-
-    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> LeastSquaresStep:
-        return LeastSquaresStep(
+    def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
+        step = LeastSquaresStep(
             cells=cells,
             zeros_observed=self.zeros == "observed",
             n_components=self.n_components,
@@ -113,6 +96,8 @@ class NTFLS(CountModel):
             backend=self.backend,
             validation=None if held_out is None else ValidationCells(held_out, self.backend),
         )
+        rules = StoppingRules(self.max_iter, self.tol, self.patience)
+        return [Phase("descent", step, lambda _: step.start(), rules)]
 
     def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         seen = self._informed(cells)

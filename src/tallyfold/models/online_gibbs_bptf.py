@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,15 +12,33 @@ import numpy.typing as npt
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.fit.loop import State, StoppingRules
-from tallyfold.inference.schemes.gibbs import Schedule, factors_of, state_of
-from tallyfold.inference.schemes.online_gibbs import Averaging, OnlineGibbsStep, Prior, folded
+from tallyfold.inference.fit.loop import Outcome, Phase
+from tallyfold.inference.schemes.gibbs import Part, draws_or_present
+from tallyfold.inference.schemes.online_gibbs import (
+    Averaging,
+    OnlineGibbsState,
+    OnlineGibbsStep,
+    Prior,
+    folded,
+)
 from tallyfold.models.base import CountModel, choose_likelihood
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.gibbs_bptf import CHAIN_RULES, left_by_chain
-from tallyfold.models.parameters import NONE, Rule, integer, number, one_of
+from tallyfold.models.gibbs_bptf import chain_caveat, chain_phases, sampled_factors
+from tallyfold.models.parameters import (
+    Backend,
+    Count,
+    NonNegative,
+    Positive,
+    PositiveInt,
+    Seed,
+    Share,
+    Zeros,
+    integer,
+    number,
+)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OnlineGibbsBPTF(CountModel):
     """Poisson CP factorization with component weights that shrink where they are not needed.
 
@@ -77,85 +96,59 @@ class OnlineGibbsBPTF(CountModel):
     """
 
     name: ClassVar[str] = "online-gibbs"
-    rules: ClassVar[Mapping[str, Rule]] = CHAIN_RULES | {
-        "dirichlet": number(0),
-        "c": number(0),
-        "g": number(0),
-        "eps": number(0, 1) | NONE,
-        "method": one_of("batch", "online"),
-        "batch_size": integer(1) | number(0, 1),
-        "t0": number(0, low_included=True),
-        "kappa": number(0.5, 1, high_included=True),
-    }
 
-    def __init__(
-        self,
-        *,
-        n_components: int = 10,
-        zeros: Literal["missing", "observed"] = "missing",
-        truncated: bool | None = None,
-        dirichlet: float = 1.0,
-        c: float = 1.0,
-        g: float = 1.0,
-        eps: float | None = None,
-        method: Literal["batch", "online"] = "batch",
-        batch_size: float = 10_000,
-        t0: float = 1.0,
-        kappa: float = 0.6,
-        burn_in: int = 100,
-        n_draws: int = 50,
-        thin: int = 2,
-        validation: float | None = 0.1,
-        random_state: int = 0,
-        backend: str = "auto",
-    ) -> None:
-        self.n_components = n_components
-        self.zeros = zeros
-        self.truncated = truncated
-        self.dirichlet = dirichlet
-        self.c = c
-        self.g = g
-        self.eps = eps
-        self.method = method
-        self.batch_size = batch_size
-        self.t0 = t0
-        self.kappa = kappa
-        self.burn_in = burn_in
-        self.n_draws = n_draws
-        self.thin = thin
-        self.validation = validation
-        self.random_state = random_state
-        self.backend = backend
+    n_components: PositiveInt = 10
+    zeros: Zeros = "missing"
+    truncated: bool | None = None
+    dirichlet: Positive = 1.0
+    c: Positive = 1.0
+    g: Positive = 1.0
+    eps: Annotated[float, number(0, 1)] | None = None
+    method: Literal["batch", "online"] = "batch"
+    batch_size: Annotated[float, integer(1) | number(0, 1)] = 10_000
+    t0: NonNegative = 1.0
+    kappa: Annotated[float, number(0.5, 1, high_included=True)] = 0.6
+    burn_in: Count = 100
+    n_draws: PositiveInt = 50
+    thin: PositiveInt = 2
+    validation: Share | None = 0.1
+    random_state: Seed = 0
+    backend: Backend = "auto"
 
     @property
     def component_weights_(self) -> npt.NDArray[np.float64]:
         """Posterior means of the weights: a component's expected total over all cells."""
         return self.fitted_.extra["component_weights"]
 
-    def _stopping(self) -> StoppingRules:
-        return StoppingRules(self._schedule.n_iterations)
-
-    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> OnlineGibbsStep:
-        return OnlineGibbsStep(
+    def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
+        step = OnlineGibbsStep(
             cells=cells,
             likelihood=choose_likelihood("poisson", self.truncated, self.zeros),
             zeros_observed=self.zeros == "observed",
             n_components=self.n_components,
             prior=self._prior,
-            schedule=self._schedule,
+            part=Part(),
             averaging=self._averaging(len(cells.counts_N)) if self.method == "online" else None,
             seed=self.random_state,
             backend=self.backend,
         )
+        return chain_phases(step, step.start, self.burn_in, self.n_draws, self.thin)
 
-    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
-        likelihood = choose_likelihood("poisson", self.truncated, self.zeros)
-        weight_K = np.asarray(state["weight"], dtype=float)
-        kept_SK = np.asarray(state["draws_weight"], dtype=float)
-        mean_K = kept_SK.mean(axis=0) if len(kept_SK) else weight_K
-        last = state_of(folded(factors_of(state), weight_K, 0))
-        extra = {"component_weights": mean_K}
-        return left_by_chain(state | last, axes, cells, self.zeros, likelihood, extra=extra)
+    def _make_fitted(
+        self, state: OnlineGibbsState, axes: Sequence[Axis], cells: TrainingCells
+    ) -> Fitted:
+        (weights_SK,) = draws_or_present([state.weight_draws_SK], [state.weight_K])
+        draws = draws_or_present(state.draws, folded(state.columns, state.weight_K, 0))
+        return Fitted(
+            tuple(axes),
+            sampled_factors(draws, axes, self._informed(cells)),
+            choose_likelihood("poisson", self.truncated, self.zeros),
+            None,
+            extra={"component_weights": weights_SK.mean(axis=0)},
+        )
+
+    def _caveat(self, outcome: Outcome) -> str:
+        return chain_caveat(outcome.state.draws, self.burn_in)
 
     def _averaging(self, n_cells: int) -> Averaging:
         share = self.batch_size < 1
@@ -166,7 +159,3 @@ class OnlineGibbsBPTF(CountModel):
     def _prior(self) -> Prior:
         eps = 1 / max(self.n_components, 2) if self.eps is None else self.eps
         return Prior(self.dirichlet, self.c, self.g, eps)
-
-    @property
-    def _schedule(self) -> Schedule:
-        return Schedule(self.burn_in, self.n_draws, self.thin)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from functools import cache, reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -69,9 +72,42 @@ def number(
 NONE = Rule(lambda value: value is None, "None")
 BOOLEAN = Rule(lambda value: isinstance(value, bool | np.bool_), "True or False")
 SEED = Rule(lambda value: _is_integer(value) and 0 <= value < 2**63, "a non-negative integer")
-ZEROS = one_of("missing", "observed")
-VALIDATION = number(0, 0.5, high_included=True) | NONE
-DEVICE = Rule(is_device, DEVICES)
+
+PositiveInt = Annotated[int, integer(1)]
+Count = Annotated[int, integer(0)]
+Positive = Annotated[float, number(0)]
+NonNegative = Annotated[float, number(0, low_included=True)]
+Variance = Annotated[float, number(0, 1e9)]
+Zeros = Literal["missing", "observed"]
+Share = Annotated[float, number(0, 0.5, high_included=True)]
+Seed = Annotated[int, SEED]
+Device = Annotated[str, Rule(is_device, DEVICES)]
+Backend = Literal["auto", "numba", "numpy"]
+TorchBackend = Literal["auto", "numba", "numpy", "torch"]
+
+
+@cache
+def rules_of(kind: type) -> dict[str, Rule]:
+    """Return the rules of a dataclass's fields, from their types."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: _rule(hints[field.name]) for field in fields(kind)}
+
+
+class RulesOfFields:
+    """The rules of a class's parameters, as an attribute of the class."""
+
+    def __get__(self, instance: object, owner: type) -> dict[str, Rule]:
+        return rules_of(owner)
+
+
+def _rule(hint: Any) -> Rule:
+    if get_origin(hint) is Annotated:
+        return next(each for each in get_args(hint)[1:] if isinstance(each, Rule))
+    if get_origin(hint) in (Union, UnionType):
+        return reduce(or_, [_rule(each) for each in get_args(hint)])
+    if get_origin(hint) is Literal:
+        return one_of(*get_args(hint))
+    return {bool: BOOLEAN, NoneType: NONE}[hint]
 
 
 def _is_integer(value: Any) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,20 +13,19 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
-from tallyfold.inference.fit.loop import State, StoppingRules
-from tallyfold.inference.schemes.cp_apr import CPAPRStep, factors_of
+from tallyfold.inference.fit.loop import Phase
+from tallyfold.inference.fit.stopping import StoppingRules
+from tallyfold.inference.schemes.cp_apr import CPAPRState, CPAPRStep
 from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
-    BOOLEAN,
-    NONE,
-    SEED,
-    VALIDATION,
-    ZEROS,
-    Rule,
-    integer,
-    number,
-    one_of,
+    Backend,
+    NonNegative,
+    Positive,
+    PositiveInt,
+    Seed,
+    Share,
+    Zeros,
 )
 from tallyfold.posterior.point_factors import PointFactors
 
@@ -35,6 +35,7 @@ NO_CHANGE = 1e-300
 """A sweep that finds the conditions to hold changes nothing, so the loss is the same number."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PTFKL(CountModel):
     """Poisson tensor factorization by maximum likelihood: CP-APR's multiplicative updates.
 
@@ -48,7 +49,7 @@ class PTFKL(CountModel):
     truncated
         Whether the likelihood is of counts of at least one; None: if zeros are missing.
     max_iter, max_inner
-        At most so many sweeps over the axes, and updates of an axis per visit.
+        At most `max_iter` sweeps over the axes, and `max_inner` updates of an axis per visit.
     tol
         Stop when the Karush-Kuhn-Tucker conditions hold up to this on every axis.
     kappa, kappa_tol
@@ -78,58 +79,23 @@ class PTFKL(CountModel):
     """
 
     name: ClassVar[str] = "ptf-kl"
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "n_components": integer(1),
-        "zeros": ZEROS,
-        "truncated": BOOLEAN | NONE,
-        "max_iter": integer(1),
-        "max_inner": integer(1),
-        "tol": number(0, low_included=True),
-        "kappa": number(0, low_included=True),
-        "kappa_tol": number(0, low_included=True),
-        "floor": number(0),
-        "validation": VALIDATION,
-        "patience": integer(1),
-        "random_state": SEED,
-        "backend": one_of("auto", "numba", "numpy"),
-    }
 
-    def __init__(
-        self,
-        *,
-        n_components: int = 10,
-        zeros: Literal["missing", "observed"] = "missing",
-        truncated: bool | None = None,
-        max_iter: int = 200,
-        max_inner: int = 10,
-        tol: float = 1e-4,
-        kappa: float = 1e-2,
-        kappa_tol: float = 1e-10,
-        floor: float = 1e-10,
-        validation: float | None = 0.1,
-        patience: int = 10,
-        random_state: int = 0,
-        backend: str = "auto",
-    ) -> None:
-        self.n_components = n_components
-        self.zeros = zeros
-        self.truncated = truncated
-        self.max_iter = max_iter
-        self.max_inner = max_inner
-        self.tol = tol
-        self.kappa = kappa
-        self.kappa_tol = kappa_tol
-        self.floor = floor
-        self.validation = validation
-        self.patience = patience
-        self.random_state = random_state
-        self.backend = backend
+    n_components: PositiveInt = 10
+    zeros: Zeros = "missing"
+    truncated: bool | None = None
+    max_iter: PositiveInt = 200
+    max_inner: PositiveInt = 10
+    tol: NonNegative = 1e-4
+    kappa: NonNegative = 1e-2
+    kappa_tol: NonNegative = 1e-10
+    floor: Positive = 1e-10
+    validation: Share | None = 0.1
+    patience: PositiveInt = 10
+    random_state: Seed = 0
+    backend: Backend = "auto"
 
-    def _stopping(self) -> StoppingRules:
-        return StoppingRules(self.max_iter, NO_CHANGE, self.patience)
-
-    def _step(self, cells: TrainingCells, held_out: CountTensor | None) -> CPAPRStep:
-        return CPAPRStep(
+    def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
+        step = CPAPRStep(
             cells=cells,
             likelihood=choose_likelihood("poisson", self.truncated, self.zeros),
             zeros_observed=self.zeros == "observed",
@@ -143,10 +109,11 @@ class PTFKL(CountModel):
             backend=self.backend,
             validation=None if held_out is None else ValidationCells(held_out, self.backend),
         )
+        rules = StoppingRules(self.max_iter, NO_CHANGE, self.patience)
+        return [Phase("sweeps", step, step.start, rules)]
 
-    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
-        factors, weight_K = factors_of(state)
-        shared = [factor * weight_K ** (1 / len(axes)) for factor in factors]
+    def _make_fitted(self, state: CPAPRState, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+        shared = [factor * state.weight_K ** (1 / len(axes)) for factor in state.factors]
         seen = self._informed(cells)
         names, labels = names_and_labels(axes)
         return Fitted(

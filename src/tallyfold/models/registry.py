@@ -11,11 +11,13 @@ from tallyfold.models.main_effects import MainEffects
 from tallyfold.models.mlp_tf import MLPTF
 from tallyfold.models.ntf_ls import NTFLS
 from tallyfold.models.online_gibbs_bptf import OnlineGibbsBPTF
+from tallyfold.models.paper_vae_bptf import PaperVAEBPTF
 from tallyfold.models.ptf_kl import PTFKL
 from tallyfold.models.vae_bptf import VAEBPTF
 
 MODELS: dict[str, Any] = {
     "vae-bptf": VAEBPTF,
+    "vae-bptf-paper": PaperVAEBPTF,
     "bptf": BPTF,
     "bptf-gibbs": GibbsBPTF,
     "online-gibbs": OnlineGibbsBPTF,

@@ -15,7 +15,9 @@ from tallyfold.models.parameters import check_parameters
 from tallyfold.version import __version__
 
 KIND = "tallyfold-model"
-VERSION = 1
+VERSION = 2
+EARLIEST = {"vae-bptf": 2}
+"""The first version of the format that a kind of model can be read from; 1 if not here."""
 
 
 def save(model: CountModel, folder: str | os.PathLike[str]) -> None:
@@ -51,9 +53,15 @@ def load(folder: str | os.PathLike[str]) -> Any:
             f"{str(folder)!r} holds a model of an unknown kind, {document.get('model')!r}; known "
             f"are {', '.join(MODELS)}."
         )
+    if document["version"] < EARLIEST.get(kind.name, 1):
+        raise StorageError(
+            f"{str(folder)!r} holds a {kind.name} of version {document['version']} of the format, "
+            f"written by tallyfold {document.get('tallyfold')}, which kept its encoders and "
+            "intervals in another form. Fit the model again."
+        )
     try:
         model = kind(**document["parameters"])
-        check_parameters(model.get_params(), model.rules)
+        check_parameters(model.get_params(), kind.rules)
     except (KeyError, TypeError, OverflowError, ParameterError) as error:
         raise StorageError(f"{str(folder)!r} is damaged: its parameters: {error}") from error
     given = {"parameters": model.get_params() | document["parameters"]}

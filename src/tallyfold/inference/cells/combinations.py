@@ -12,7 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup
-from tallyfold.posterior.interactions import combination_keys, countable, places_of
+from tallyfold.posterior.derived_axis import (
+    DerivedAxis,
+    combination_keys,
+    countable,
+    rows_of_keys,
+)
+from tallyfold.posterior.gamma_posterior import GammaTable
 
 Ints = npt.NDArray[np.int64]
 Cells = npt.NDArray[np.integer[Any]]
@@ -21,7 +27,7 @@ LEAST_KNOWN = 0.01
 """Combinations of which less than this share of held-out cells was seen cannot help."""
 CELLS_AT_ONCE = 1 << 22
 SAMPLED = 64
-"""One combination of so many is counted to estimate their number."""
+"""One combination of this many is counted to estimate their number."""
 MOST_COMBINATIONS = 20_000_000
 """Sets of axes with more combinations are left out: nearly each would be seen once."""
 WORTH_SELECTING = 0.8
@@ -35,10 +41,10 @@ class Combinations:
     Attributes
     ----------
     axes, sizes, keys_P
-        As in `Interaction`.
-    place_N, held_place_V
-        Where the combinations of training and of held-out cells stand among the keys.
-    matter_N
+        As in `DerivedAxis`.
+    row_N, held_row_V
+        The rows of training and of held-out cells; the last one is for combinations never seen.
+    used_N
         The training cells whose combination some held-out cell shares: all that training needs.
     known_share
         Of how many held-out cells the combination was seen in training.
@@ -47,9 +53,9 @@ class Combinations:
     axes: tuple[int, ...]
     sizes: tuple[int, ...]
     keys_P: Ints
-    place_N: Cells
-    held_place_V: Ints
-    matter_N: Ints | slice
+    row_N: Cells
+    held_row_V: Ints
+    used_N: Ints | slice
     known_share: float
 
     @classmethod
@@ -64,28 +70,33 @@ class Combinations:
         """Find the combinations of the training cells, and where held-out cells share them."""
         sizes = tuple(shape[axis] for axis in axes)
         key_N = combination_keys(cells_NM, axes, sizes)
-        keys_P, place_N = np.unique(key_N, return_inverse=True)
+        keys_P, row_N = np.unique(key_N, return_inverse=True)
         if group.size > 1:  # each knows its own cells' keys; all number the keys of all
             all_P = np.unique(group.all_gather(keys_P))
-            place_N, keys_P = places_of(keys_P, all_P)[place_N], all_P
-        place_N = place_N.astype(np.int32 if len(keys_P) < 2**31 else np.int64)
-        held_V = places_of(combination_keys(held_VM, axes, sizes), keys_P)
+            row_N, keys_P = rows_of_keys(keys_P, all_P)[row_N], all_P
+        row_N = row_N.astype(np.int32 if len(keys_P) < 2**31 else np.int64)
+        held_V = rows_of_keys(combination_keys(held_VM, axes, sizes), keys_P)
         hit_P1 = group.all_reduce(np.bincount(held_V, minlength=len(keys_P) + 1) * 1.0) > 0
         known_share = 1 - group.all_reduce_number(float(np.sum(held_V == len(keys_P)))) / max(
             group.all_reduce_number(len(held_V)), 1
         )
-        hit_N = hit_P1[place_N]
+        hit_N = hit_P1[row_N]
         few = len(hit_N) > 0 and hit_N.mean() < WORTH_SELECTING
-        matter_N = np.flatnonzero(hit_N) if few else slice(None)
-        return cls(tuple(axes), sizes, keys_P, place_N, held_V, matter_N, known_share)
+        used_N = np.flatnonzero(hit_N) if few else slice(None)
+        return cls(tuple(axes), sizes, keys_P, row_N, held_V, used_N, known_share)
 
     @property
-    def n_places(self) -> int:
+    def n_rows(self) -> int:
         """The combinations seen, and one for all others."""
         return len(self.keys_P) + 1
 
+    def derived_axis(self) -> DerivedAxis:
+        """Return the axis before anything is learnt: every multiplier is one."""
+        ones_P1 = np.ones((self.n_rows, 1))
+        return DerivedAxis(self.axes, self.sizes, self.keys_P, GammaTable(ones_P1, ones_P1))
 
-def _about_so_many(
+
+def _estimated_number(
     axes: Sequence[int], sizes: Sequence[int], cells_NM: Cells, group: ProcessGroup
 ) -> float:
     """Estimate the number of combinations, without sorting all keys, if there may be too many.
@@ -125,7 +136,10 @@ def useful_combinations(
     found = []
     for subset in subsets:
         sizes = [shape[axis] for axis in subset]
-        if least_known > 0 and _about_so_many(subset, sizes, cells_NM, group) > MOST_COMBINATIONS:
+        if (
+            least_known > 0
+            and _estimated_number(subset, sizes, cells_NM, group) > MOST_COMBINATIONS
+        ):
             continue
         each = Combinations.of(subset, shape, cells_NM, held_VM, group)
         if each.known_share >= least_known:

@@ -1,6 +1,6 @@
 """Held-out cells under a calibrated predictive distribution: their score, and its slope.
 
-What the encoders of the anchored form are trained on: cells that no sum of theirs has seen.
+What the encoders of VAE-BPTF are trained on: cells that no sum of theirs has seen.
 """
 
 from __future__ import annotations

@@ -8,13 +8,10 @@ computed a range of entities at a time, with arrays no longer than a part.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from tallyfold.inference.cells.held_out import HeldOutCells
-from tallyfold.inference.cells.training import TrainingCells
 
 Ints = npt.NDArray[np.int64]
 Which = slice | npt.NDArray[Any]
@@ -23,49 +20,8 @@ LARGEST_PART = 8_000_000
 """Cells in a range of entities; one entity may have more."""
 
 
-class AxisPart(NamedTuple):
-    """Some entities of an axis, their training cells and their held-out cells.
-
-    Attributes
-    ----------
-    entities
-        Which rows of the axis's factors they are; in the cells they are numbered from 0.
-    cells, held_out
-        Their cells.
-    places, held_places
-        Where these stand among all cells of this process.
-    """
-
-    entities: Which
-    cells: TrainingCells
-    places: Which
-    held_out: HeldOutCells
-    held_places: Which
-
-
-def whole(cells: TrainingCells, held_out: HeldOutCells) -> AxisPart:
-    """Return all entities as one part."""
-    everything = slice(None)
-    return AxisPart(everything, cells, everything, held_out, everything)
-
-
-def part_of(cells: TrainingCells, held_out: HeldOutCells, axis: int, entities: Which) -> AxisPart:
-    """Return the part of some entities."""
-    own, places = cells.of_entities(axis, entities)
-    held, held_places = held_out.of_entities(axis, entities)
-    return AxisPart(entities, own, places, held, held_places)
-
-
-def part_without_held_out(cells: TrainingCells, axis: int, entities: Which) -> AxisPart:
-    """Return the part of some entities to compute their posteriors with, nothing to train on."""
-    own, places = cells.of_entities(axis, entities)
-    none = np.empty(0, dtype=np.int64)
-    indices_0M = np.empty((0, cells.n_axes), dtype=np.int32, order="F")
-    return AxisPart(entities, own, places, HeldOutCells.of(own.shape, indices_0M, none), none)
-
-
 def ranges(cells_D: Ints, most: int = LARGEST_PART) -> Iterator[slice]:
-    """Yield ranges of entities with at most so many cells, given each entity's number of cells.
+    """Yield ranges of entities with at most `most` cells, given each entity's number of cells.
 
     Examples
     --------
@@ -80,10 +36,10 @@ def ranges(cells_D: Ints, most: int = LARGEST_PART) -> Iterator[slice]:
         start, before = stop, int(ends_D[stop - 1])
 
 
-def drawn(
+def sample_entities(
     rng: np.random.Generator, cells_D: Ints, candidates: Ints, most_entities: int, most_cells: int
 ) -> Ints:
-    """Draw entities at random, ascending: at most so many, with about so many cells at most.
+    """Draw at most `most_entities` at random, ascending, with about `most_cells` cells at most.
 
     How many are drawn depends on the mean number of cells, never on those drawn: each entity is as
     likely as any other.

@@ -32,7 +32,9 @@ class CellTerms:
     zeros_observed: bool
     backend: str = "auto"
 
-    def bound(self, geo: Sequence[Floats], mean: Sequence[Floats], dispersion: float) -> float:
+    def bound(
+        self, geo: Sequence[Floats], mean: Sequence[Floats], dispersion: float | None
+    ) -> float:
         """Return the cells' part of the bound, at geometric and arithmetic means of factors."""
         cells = self.cells
         total = kernels.cell_bound(
@@ -52,7 +54,7 @@ class CellTerms:
         return total
 
     def sums(
-        self, axis: int, geo: Sequence[Floats], mean: Sequence[Floats], dispersion: float
+        self, axis: int, geo: Sequence[Floats], mean: Sequence[Floats], dispersion: float | None
     ) -> tuple[Floats, Floats]:
         """Return, per entity of an axis, shares over its own factors, and exposures."""
         layout, total = self.cells.layouts[axis], self.cells.group.all_reduce
@@ -69,11 +71,11 @@ class CellTerms:
         )
         return total(share_DK), total(exposure_DK)
 
-    def value(self, factors: Sequence[Floats], dispersion: float) -> float:
+    def value(self, factors: Sequence[Floats], dispersion: float | None) -> float:
         """Return the log-likelihood at factors that are plain numbers, every constant in it."""
         return self.bound(factors, factors, dispersion)
 
-    def slope(self, axis: int, factors: Sequence[Floats], dispersion: float) -> Floats:
+    def slope(self, axis: int, factors: Sequence[Floats], dispersion: float | None) -> Floats:
         """Return its derivative by the factors of one axis: shares over them minus exposure."""
         share_DK, exposure_DK = self.sums(axis, factors, factors, dispersion)
         return share_DK - exposure_DK

@@ -34,7 +34,7 @@ class ValidationCells:
         self,
         factors: Sequence[npt.NDArray[np.float64]],
         likelihood: CountLikelihood,
-        dispersion: float,
+        dispersion: float | None,
     ) -> float:
         """Return the mean log pmf of the cells at these factors."""
         log_pmf_N = likelihood.log_pmf(self.cells.counts_N, self.rates(factors), dispersion)

@@ -12,21 +12,22 @@ and 1 / (J^-1)_kk is the shape of a Gamma with the spread of z_dk.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.posterior.derived_axis import DerivedAxis
+from tallyfold.posterior.gamma_posterior import NO_LIMIT, GammaPosterior
 from tallyfold.probability.counts import CountLikelihood
 
 Floats = npt.NDArray[np.float64]
 
 LEAST_RATE = 1e-12
 MOST_NUMBERS = 2 * 10**7
-"""Beyond so many entries in all matrices, components are taken as known of one another."""
-NO_LIMIT = 1e300
-"""The information of an entity without a cell: its spread is that of its axis, not its cells'."""
+"""With more entries in all matrices, components are taken as known of one another."""
 
 
 def count_information(rate_N: Floats, truncated: bool, dispersion: float | None) -> Floats:
@@ -95,16 +96,40 @@ def cells_information(
     counts are seen to have.
     """
     rate_N = kernels.cell_rates(means, cells.indices_NM, backend=backend)
-    told_N = count_information(rate_N * multiplier_N, likelihood.truncated, dispersion)
-    weight_N = told_N / np.maximum(rate_N, LEAST_RATE) ** 2
-    return told_N, {
+    fisher_N = count_information(rate_N * multiplier_N, likelihood.truncated, dispersion)
+    weight_N = fisher_N / np.maximum(rate_N, LEAST_RATE) ** 2
+    return fisher_N, {
         axis: axis_information(means, cells, axis, weight_N, prior_shape, backend) for axis in axes
     }
 
 
-def widened(
-    shape: Floats, rate: Floats, information: Floats, prior_shape: float
-) -> tuple[Floats, Floats]:
-    """Return shapes and rates of the same means, with the spread that the information allows."""
-    wide = np.minimum(shape, prior_shape + information)
-    return wide, wide * (rate / shape)
+def with_widths(
+    posterior: GammaPosterior,
+    cells: TrainingCells,
+    likelihood: CountLikelihood,
+    dispersion: float | None,
+    prior_shape: float,
+    backend: str = "auto",
+) -> GammaPosterior:
+    """Return a completed posterior whose intervals are as wide as the information demands."""
+    multiplier_N = posterior.multipliers(cells.indices_NM)
+    means = [table.rows(slice(-1)).mean_DK for table in posterior.axes]
+    fisher_N, by_axis = cells_information(
+        means, cells, multiplier_N, likelihood, dispersion, prior_shape, range(len(means)), backend
+    )
+    tables = []
+    for axis, table in enumerate(posterior.axes):
+        widest_DK = np.where(cells.seen[axis][:, None], prior_shape + by_axis[axis], NO_LIMIT)
+        unseen_1K = np.full((1, widest_DK.shape[1]), NO_LIMIT)
+        tables.append(replace(table, widest_DK=np.vstack([widest_DK, unseen_1K])))
+    derived = tuple(_derived_widths(each, cells, fisher_N) for each in posterior.derived)
+    return GammaPosterior(tuple(tables), derived)
+
+
+def _derived_widths(derived: DerivedAxis, cells: TrainingCells, fisher_N: Floats) -> DerivedAxis:
+    row_N, n_rows = derived.rows_of(cells.indices_NM), len(derived.keys_P) + 1
+    fisher_P1 = cells.group.all_reduce(np.bincount(row_N, fisher_N, minlength=n_rows))
+    times_P1 = cells.group.all_reduce(np.bincount(row_N, minlength=n_rows) * 1.0)
+    prior = derived.table.shape_DK[-1]
+    table = replace(derived.table, widest_DK=prior + fisher_P1[:, None])
+    return replace(derived, table=table).with_typical(times_P1)

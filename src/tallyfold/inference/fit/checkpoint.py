@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,12 @@ from tallyfold.errors import StorageError
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup
 from tallyfold.inference.fit.folder import read_folder, write_folder
-from tallyfold.inference.fit.loop import Iteration, Run, State
+from tallyfold.inference.fit.loop import Best, Iteration, Phase, Run
+from tallyfold.inference.fit.state_arrays import Arrays, from_arrays, to_arrays
 
 KIND = "tallyfold-checkpoint"
 CELLS_AT_ONCE = 1 << 20
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -54,41 +55,37 @@ class Checkpoint:
     def keep(self, run: Run) -> None:
         """Save the run; of several processes the first one does."""
         group = self.cells.group
-        whole = _with_cells(run, group.all_gather)
-        group.broadcast(lambda: self._write(whole))
+        arrays = {f"state/{name}": array for name, array in to_arrays(run.state).items()}
+        if run.best is not None:
+            arrays |= {f"best/{name}": array for name, array in to_arrays(run.best.state).items()}
+        arrays = {n: group.all_gather(a) if n.endswith("_N") else a for n, a in arrays.items()}
+        group.broadcast(lambda: write_folder(self.folder, self._document(run), arrays))
 
-    def _write(self, run: Run) -> None:
-        document = self._identity() | {
+    def _document(self, run: Run) -> dict[str, Any]:
+        best = run.best
+        return self._identity() | {
             "format": KIND,
             "version": VERSION,
+            "phase": run.phase,
+            "before": run.before,
             "history": [list(iteration) for iteration in run.history],
-            "best_iteration": run.best_iteration,
-            "best_score": run.best_score if run.best is not None else None,
+            "best": best and [best.score, best.iteration, best.phase],
         }
-        arrays = {f"state/{name}": array for name, array in run.state.items()}
-        if run.best is not None:
-            arrays |= {f"best/{name}": array for name, array in run.best.items()}
-        write_folder(self.folder, document, arrays)
 
-    def load(self, start: State) -> Run:
-        """Read the run back; refuse one of another model, other parameters or other data.
-
-        `start` is the state that such a run starts with: arrays must have these names and shapes.
-        """
-        run = _with_cells(self.cells.group.broadcast(self._read), self._own_part)
-        for state in (run.state, run.best or run.state):
-            bad = [name for name, array in start.items() if not _alike(state.get(name), array)]
-            if bad:
-                raise StorageError(
-                    f"{str(self.folder)!r} is damaged: {', '.join(bad)} cannot be of this fit."
-                )
-        return run
+    def load(self, phases: Sequence[Phase]) -> Run:
+        """Read the run back; refuse one of another model, other parameters or other data."""
+        document, arrays = self.cells.group.broadcast(self._read)
+        arrays = {n: self._own_part(a) if n.endswith("_N") else a for n, a in arrays.items()}
+        try:
+            return _run(document, arrays, phases)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise StorageError(f"{str(self.folder)!r} is damaged: {error!r}") from error
 
     def _own_part(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return array[self.cells.first : self.cells.first + len(self.cells)]
 
-    def _read(self) -> Run:
-        document, arrays = read_folder(self.folder, KIND, VERSION)
+    def _read(self) -> tuple[dict[str, Any], Arrays]:
+        document, arrays = read_folder(self.folder, KIND, VERSION, oldest=VERSION)
         for key, wanted in self._identity().items():
             if document.get(key) != wanted:
                 raise StorageError(
@@ -96,68 +93,63 @@ class Checkpoint:
                     f"It has {document.get(key)!r}; this fit has {wanted!r}. Resume with the same, "
                     "or start afresh in another folder."
                 )
-        try:
-            return _run(document, arrays)
-        except (KeyError, TypeError, ValueError) as error:
-            raise StorageError(f"{str(self.folder)!r} is damaged: {error!r}") from error
+        return document, arrays
 
     def _identity(self) -> dict[str, Any]:
         return {"model": self.model, "parameters": self.parameters, "data": self.data}
 
 
-def _run(document: dict[str, Any], arrays: dict[str, Any]) -> Run:
-    parts: dict[str, dict[str, Any]] = {"state": {}, "best": {}}
-    for name, array in arrays.items():
-        part, _, key = name.partition("/")
-        parts[part][key] = array
-    score = document["best_score"]
+def _run(document: dict[str, Any], arrays: Arrays, phases: Sequence[Phase]) -> Run:
+    """Build a run; raise a ValueError if it cannot be one, whatever its checksum says."""
+    _refuse_unsound(arrays)
     history = [Iteration(*record) for record in document["history"]]
-    run = Run(
-        parts["state"],
-        history,
-        parts["best"] or None,
-        -np.inf if score is None else score,
-        document["best_iteration"],
-    )
-    _refuse_unsound(run)
+    for number, each in enumerate(history, start=1):
+        numbers = [each.objective, each.seconds, each.validation or 0.0]
+        if each.number != number or not all(type(n) in (int, float) for n in numbers):
+            raise ValueError(f"the record of iteration {number}")
+    run = Run(None, _index(document["phase"], len(phases)), history)
+    run.before = _index(document["before"], len(history) + 1)
+    run.state = _state("state/", run.phase, arrays, phases)
+    if document["best"] is not None:
+        score, iteration, phase = document["best"]
+        state = _state("best/", _index(phase, run.phase + 1), arrays, phases)
+        run.best = Best(state, float(score), _index(iteration, len(history) + 1), phase)
     return run
 
 
-def _refuse_unsound(run: Run) -> None:
-    """Refuse, with a ValueError, a run that cannot be one, whatever its checksum says."""
-    bad = [name for name, a in run.state.items() if a.dtype.kind not in "biuf"]
-    bad += [name for name, a in run.state.items() if not (name in bad or np.all(np.isfinite(a)))]
-    for name, array in (run.best or {}).items():
-        fits = array.dtype == run.state.get(name, array).dtype and array.dtype.kind in "biuf"
-        if not fits or not np.all(np.isfinite(array)):
-            bad.append(name)
+def _state(prefix: str, phase: int, arrays: Arrays, phases: Sequence[Phase]) -> Any:
+    """Build a phase's state; arrays must have the names and shapes that it begins with."""
+    first = phases[0].begin(None)
+    for later in phases[1 : phase + 1]:
+        first = later.begin(first)
+    own = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+    bad = [name for name, array in to_arrays(first).items() if not _alike(own.get(name), array)]
+    if bad:
+        raise ValueError(f"{', '.join(bad)} cannot be of this fit")
+    return from_arrays(first, own)
+
+
+def _index(value: object, length: int) -> int:
+    if type(value) is not int or not 0 <= value < length:
+        raise ValueError(f"{value!r} as the number of a phase or an iteration")
+    return value
+
+
+def _refuse_unsound(arrays: Arrays) -> None:
+    bad = [name for name, array in arrays.items() if array.dtype.kind not in "biuf"]
+    bad += [n for n, array in arrays.items() if not (n in bad or np.all(np.isfinite(array)))]
     if bad:
         raise ValueError(f"the values of {', '.join(bad)}")
-    for number, each in enumerate(run.history, start=1):
-        numbers = [each.objective, each.seconds, each.validation or 0.0]
-        if each.number != number or not all(type(n) in (int, float) for n in numbers):
-            raise ValueError(f"what is said of iteration {number}")
-    chosen = type(run.best_iteration) is int and 0 <= run.best_iteration <= len(run.history)
-    if not chosen or not isinstance(run.best_score, int | float) or not run.state:
-        raise ValueError("its best iteration")
 
 
 def _alike(array: npt.NDArray[Any] | None, first: npt.NDArray[Any]) -> bool:
-    """Tell whether an array may have become of one that a run started with; empty ones grow."""
-    if array is None or array.dtype != first.dtype or array.ndim != first.ndim:
+    """Return whether an array may come from one that a run began with; empty ones grow."""
+    if array is None:
+        return first.ndim == 0  # a number that may be None
+    if array.dtype != first.dtype or array.ndim != first.ndim:
         return False
     grows = first.ndim > 0 and len(first) == 0
     return array.shape[grows:] == first.shape[grows:]
-
-
-def _with_cells(run: Run, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Run:
-    """Return a run whose arrays with an entry for each cell are changed."""
-
-    def changed(state: State) -> State:
-        return {name: change(a) if name.endswith("_N") else a for name, a in state.items()}
-
-    best = None if run.best is None else changed(run.best)
-    return replace(run, state=changed(run.state), best=best)
 
 
 def fingerprint(tensor: CountTensor, group: ProcessGroup = ALONE) -> str:

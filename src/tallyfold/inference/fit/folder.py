@@ -75,13 +75,13 @@ def refuse_foreign(folder: str | os.PathLike[str], kind: str) -> None:
 
 
 def read_folder(
-    folder: str | os.PathLike[str], kind: str, newest: int
+    folder: str | os.PathLike[str], kind: str, newest: int, *, oldest: int = 1
 ) -> tuple[dict[str, Any], Arrays]:
     """Read a document of a kind and its arrays; anything wrong is a StorageError."""
     place = Path(folder)
     problem = ""
     for _ in range(TRIES):  # another process may be saving: then the document has changed, too
-        document = _document(place, kind, newest)
+        document = _document(place, kind, newest, oldest)
         name, checksum = _named_arrays(place, document)
         try:
             data = _bytes_of(place / name)
@@ -146,7 +146,7 @@ def _finite(text: str) -> float:
     return number
 
 
-def _document(place: Path, kind: str, newest: int) -> dict[str, Any]:
+def _document(place: Path, kind: str, newest: int, oldest: int) -> dict[str, Any]:
     if not (place / DOCUMENT).is_file():
         what = "has no model.json" if place.is_dir() else "is no folder"
         raise StorageError(f"{str(place)!r} {what}: it is not a {kind}.")
@@ -160,6 +160,11 @@ def _document(place: Path, kind: str, newest: int) -> dict[str, Any]:
         raise StorageError(
             f"{str(place)!r} has version {version} of the format, written by tallyfold "
             f"{document.get('tallyfold')}; this one reads up to {newest}. Upgrade tallyfold."
+        )
+    if version < oldest:
+        raise StorageError(
+            f"{str(place)!r} has version {version} of the format, written by an earlier tallyfold; "
+            f"this one reads version {oldest} and later. Start again in another folder."
         )
     if document.get("checksum") != _checksum(document):
         raise StorageError(

@@ -1,25 +1,24 @@
-"""The one loop that fits every model: step, record, validate, stop, save, go on."""
+"""The one loop that fits every model: step, record, validate, stop, save, go on.
+
+A fit is a sequence of phases, such as sweeps and then encoders, or burn-in and then draws. The loop
+alone keeps the best state, counts patience and moves on to the next phase.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.errors import DivergedError
 from tallyfold.inference.distributed.process_group import current_group
+from tallyfold.inference.fit.state_arrays import to_arrays
+from tallyfold.inference.fit.stopping import Reason, StoppingRules
 
-State = dict[str, npt.NDArray[np.generic]]
-"""Everything a step needs to go on, as named arrays; a step returns a new one.
-
-A name that ends in ``_N`` is that of an array with an entry for each of this process's cells; all
-others are the same in every process."""
-
-Reason = Literal["converged", "validation", "max_iter", "interrupted", "diverged"]
+S = TypeVar("S")
 
 
 class Iteration(NamedTuple):
@@ -29,10 +28,11 @@ class Iteration(NamedTuple):
     objective: float
     seconds: float
     validation: float | None = None
+    phase: str = ""
 
 
 class Progress(NamedTuple):
-    """What a callback is told after each iteration."""
+    """What a callback gets after each iteration."""
 
     iteration: Iteration
     max_iter: int
@@ -41,98 +41,115 @@ class Progress(NamedTuple):
 Callback = Callable[[Progress], None]
 
 
-class Step(Protocol):
+class Step(Protocol[S]):
     """One way of improving a state.
 
-    Randomness must come from the iteration's number (and a seed), never from a stream that runs
-    on, so that a resumed fit takes the very same steps.
+    A state is a typed value, see `state_arrays`. Randomness must come from the iteration's number
+    in its phase (and a seed), never from a running stream, so that a resumed fit takes the very
+    same steps.
     """
 
-    maximise: bool  # whether a better objective is a larger one
-
-    def start(self) -> State:
-        """Return the state before the first iteration."""
-
-    def advance(self, state: State, iteration: int) -> tuple[State, float]:
+    def advance(self, state: S, iteration: int) -> tuple[S, float]:
         """Return the state after one more iteration, and its objective; leave the old one be."""
 
-    def validation_score(self, state: State) -> float | None:
+    def validation_score(self, state: S) -> float | None:
         """Return the score on cells the fit has not seen, larger is better; None without any."""
 
 
 @dataclass(frozen=True)
-class StoppingRules:
-    """When to stop.
+class Phase:
+    """A part of a fit: a step, taken until its stopping rules apply.
 
-    Parameters
+    Attributes
     ----------
-    max_iter, min_iter
-        At most, and at least, so many iterations.
-    tol
-        A fit has converged when its objective changes by no more than this, relative to its size.
-    window
-        What a change is: with 1, the difference of the last two objectives; with more, the
-        standard deviation of the last so many, for steps whose objective is noisy.
-    patience
-        Stop when the validation score has not been better for so many iterations.
-    warm_up
-        Tells of a state that it is still warming up: then nothing but `max_iter` stops the fit.
+    name
+        What the history calls it.
+    step
+        What an iteration does.
+    begin
+        Makes the first state from the state that the previous phase ended with (its best one, if
+        it has validation scores); the first phase is given None. It must be cheap.
+    stopping
+        When the phase ends.
     """
 
-    max_iter: int
-    tol: float = 0.0
-    patience: int = 10
-    min_iter: int = 2
-    window: int = 1
-    warm_up: Callable[[State], bool] | None = None
+    name: str
+    step: Step[Any]
+    begin: Callable[[Any], Any]
+    stopping: StoppingRules = field(default_factory=StoppingRules)
+
+
+class Best(NamedTuple):
+    """The best state so far by its validation score."""
+
+    state: Any
+    score: float
+    iteration: int
+    phase: int
 
 
 @dataclass
 class Run:
     """A fit on its way: what has to be kept to go on with it."""
 
-    state: State
+    state: Any
+    phase: int = 0
     history: list[Iteration] = field(default_factory=list)
-    best: State | None = None
-    best_score: float = -np.inf
-    best_iteration: int = 0
+    before: int = 0
+    """The number of iterations before the present phase."""
+    best: Best | None = None
+
+    @classmethod
+    def begin(cls, phases: Sequence[Phase]) -> Run:
+        """Begin the first phase."""
+        return cls(phases[0].begin(None))
+
+    def reason_to_stop(self, phases: Sequence[Phase]) -> Reason | None:
+        """Return why the present phase ends; None if it goes on."""
+        objectives = [each.objective for each in self.history[self.before :]]
+        since_best = None if self.best is None else len(self.history) - self.best.iteration
+        return phases[self.phase].stopping.reason(objectives, since_best)
+
+    def enter_next(self, phases: Sequence[Phase]) -> None:
+        """Begin the next phase, at the best state of this one."""
+        is_own = self.best is not None and self.best.phase == self.phase
+        state = self.best.state if self.best is not None and is_own else self.state
+        self.state = phases[self.phase + 1].begin(state)
+        self.phase, self.before = self.phase + 1, len(self.history)
 
 
 class Outcome(NamedTuple):
-    """What the loop ends with."""
+    """What the loop ends with; the state is one of the last phase's kind."""
 
-    state: State
+    state: Any
     history: list[Iteration]
     n_iter: int
     reason: Reason
 
-    @property
-    def converged(self) -> bool:
-        """Whether the fit ended by itself, not by the limit or by hand."""
-        return self.reason in ("converged", "validation")
-
 
 def run_loop(
-    step: Step,
-    rules: StoppingRules,
+    phases: Sequence[Phase],
     *,
+    max_iter: int | None = None,
     run: Run | None = None,
     callbacks: Sequence[Callback] = (),
     keep: Callable[[Run], None] | None = None,
     every: int = 10,
 ) -> Outcome:
-    """Take steps until a rule says stop.
+    """Run phases one after the other until the last one ends.
 
     Parameters
     ----------
-    step, rules
-        What an iteration does, and when to stop.
+    phases
+        What to do.
+    max_iter
+        The limit of iterations of all phases together; None: the sum of their own limits.
     run
-        A run to go on with; a new one is started if None.
+        A run to go on with; a new one is begun if None.
     callbacks
         Called after each iteration.
     keep, every
-        Called with the run after every so many iterations, and at the end, to save it.
+        `keep` saves the run; it is called after every `every` iterations, and at the end.
 
     Notes
     -----
@@ -140,20 +157,19 @@ def run_loop(
     state it was given. Several processes end with the same one.
     """
     group = current_group()
-    run = run or Run(step.start())
-    reason = _reason_to_stop(run, rules)
+    limit = sum(p.stopping.max_iter or 0 for p in phases) if max_iter is None else max_iter
+    run = run or Run.begin(phases)
     kept = len(run.history)
     try:
+        reason = _move_on(run, phases, limit)
         while reason is None:
-            _iterate(run, step)
+            _iterate(run, phases[run.phase])
             for callback in callbacks:
-                callback(Progress(run.history[-1], rules.max_iter))
-            reason = _reason_to_stop(run, rules)
-            if group.stop_asked():
-                reason = "interrupted"
+                callback(Progress(run.history[-1], limit))
             if keep is not None and len(run.history) % every == 0:
                 keep(run)
                 kept = len(run.history)
+            reason = "interrupted" if group.stop_asked() else _move_on(run, phases, limit)
     except DivergedError as error:
         error.run = run
         if keep is not None and kept < len(run.history):
@@ -165,57 +181,51 @@ def run_loop(
         reason = "interrupted"
     if keep is not None and kept < len(run.history):
         keep(run)
-    return outcome_of(run, reason)
+    return outcome_of(run, phases, reason)
 
 
-def outcome_of(run: Run, reason: Reason) -> Outcome:
+def outcome_of(run: Run, phases: Sequence[Phase], reason: Reason) -> Outcome:
     """Return what a run has come to: its best state if there is validation, else its last."""
-    state = run.state if run.best is None else run.best
-    n_iter = len(run.history) if run.best is None else run.best_iteration
+    state, phase, n_iter = run.state, run.phase, len(run.history)
+    if run.best is not None:
+        state, phase, n_iter = run.best.state, run.best.phase, run.best.iteration
+    for later in phases[phase + 1 :]:
+        state = later.begin(state)
     return Outcome(state, run.history, n_iter, reason)
 
 
-def _iterate(run: Run, step: Step) -> None:
+def _move_on(run: Run, phases: Sequence[Phase], limit: int) -> Reason | None:
+    """Enter the next phase if this one has ended; return why the fit ends, None if it goes on."""
+    reason = run.reason_to_stop(phases)
+    while reason is not None and run.phase + 1 < len(phases) and len(run.history) < limit:
+        run.enter_next(phases)
+        reason = run.reason_to_stop(phases)
+    return "max_iter" if reason is None and len(run.history) >= limit else reason
+
+
+def _iterate(run: Run, phase: Phase) -> None:
     number = len(run.history) + 1
     before = run.history[-1].seconds if run.history else 0.0
     start = time.perf_counter()
-    state, objective = step.advance(run.state, number)
+    state, objective = phase.step.advance(run.state, number - run.before)
     _check_finite(state, objective, number)
-    score = step.validation_score(state)
+    score = phase.step.validation_score(state)
     seconds = before + time.perf_counter() - start
+    record = Iteration(number, objective, seconds, score, phase.name)
+    best = run.best
+    if score is not None and (best is None or score > best.score):
+        best = Best(state, score, number, run.phase)
     # From here on nothing can be interrupted half-way: the new state and its record go together.
-    run.state, run.history = state, [*run.history, Iteration(number, objective, seconds, score)]
-    if score is not None and score > run.best_score:
-        run.best, run.best_score, run.best_iteration = state, score, number
+    run.state, run.history, run.best = state, [*run.history, record], best
 
 
-def _check_finite(state: State, objective: float, number: int) -> None:
-    bad = [name for name, array in state.items() if not np.all(np.isfinite(array))]
+def _check_finite(state: Any, objective: float, number: int) -> None:
+    bad = [name for name, array in to_arrays(state).items() if not np.all(np.isfinite(array))]
     anywhere = current_group().all_reduce_number(float(len(bad))) > 0
     if anywhere or not np.isfinite(objective):
         words = ", ".join(bad) or "another process"
         what = f"the values of {words}" if anywhere else f"the objective ({objective})"
         raise DivergedError(
-            f"iteration {number} left the rails: {what} are not finite. Try another random_state, "
-            "fewer components or a larger prior shape."
+            f"the fit diverged in iteration {number}: {what} are not finite. Try another "
+            "random_state, fewer components or a larger prior shape."
         )
-
-
-def _reason_to_stop(run: Run, rules: StoppingRules) -> Reason | None:
-    number = len(run.history)
-    if number >= rules.max_iter:
-        return "max_iter"
-    if number < max(rules.min_iter, 2) or (rules.warm_up and rules.warm_up(run.state)):
-        return None
-    if run.best is not None and number - run.best_iteration >= rules.patience:
-        return "validation"
-    if rules.tol > 0 and _has_settled([i.objective for i in run.history], rules):
-        return "converged"
-    return None
-
-
-def _has_settled(objectives: list[float], rules: StoppingRules) -> bool:
-    last = np.array(objectives[-max(rules.window, 2) :])
-    change = np.std(last) if rules.window > 1 else abs(last[-1] - last[0])
-    enough = len(last) >= rules.window
-    return bool(enough and change <= rules.tol * max(abs(last[-1]), 1e-12))

@@ -50,13 +50,10 @@ def distance_weights(
 
 
 def pearson_errors(
-    counts_N: npt.NDArray[np.integer],
-    rate_N: Floats,
-    likelihood: CountLikelihood,
-    dispersion: float,
+    counts_N: npt.NDArray[np.integer], rate_N: Floats, likelihood: CountLikelihood
 ) -> Floats:
     """Return |y - mean| / sqrt(mean), the mean being the likelihood's."""
-    mean_N = likelihood.mean(rate_N, dispersion)
+    mean_N = likelihood.mean(rate_N)
     return np.asarray(np.abs(counts_N - mean_N) / np.sqrt(np.maximum(mean_N, 1e-12)))
 
 

@@ -1,86 +1,96 @@
-"""How the paper's step names what it knows; see :mod:`tallyfold.inference.paper_encoders.step`.
-
-Per axis there are ``net``, ``first`` and ``second`` (weights and Adam's memory of them), the
-present ``shape``, ``rate`` and ``draw``, and ``mean`` and ``square``, averages over iterations of
-the factors' first two moments.
-"""
+"""What an iteration of the paper's algorithm starts from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.inference.fit.loop import State
 from tallyfold.inference.schemes.adam import Adam
+from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
 
 Floats = npt.NDArray[np.float64]
 
-PARTS = {"net": "values", "first": "first", "second": "second"}
-"""Names in the state, and in Adam."""
+
+class Moments(NamedTuple):
+    """First and second moments of an axis's factors, averaged over iterations."""
+
+    mean_DK: Floats
+    square_DK: Floats
+
+    @property
+    def gamma(self) -> GammaTable:
+        """The Gamma distributions that have these moments."""
+        mean_DK = self.mean_DK
+        variance_DK = np.maximum(self.square_DK - mean_DK**2, 1e-8 * mean_DK**2)
+        return GammaTable(mean_DK**2 / variance_DK, mean_DK / variance_DK)
 
 
-def floats(state: State, name: str) -> Floats:
-    """Return an array of the state."""
-    return np.asarray(state[name], dtype=np.float64)
+@dataclass(frozen=True)
+class PaperState:
+    """Encoders, the posteriors they give, and draws of the factors.
 
-
-def every_axis(state: State, kind: str) -> list[Floats]:
-    """Return one kind of array for all axes."""
-    n_axes = sum(name.startswith("draw_") for name in state)
-    return [floats(state, f"{kind}_{axis}") for axis in range(n_axes)]
-
-
-def adam_named(adam: Adam, axis: int) -> State:
-    """Name an axis's weights and Adam's memory of them."""
-    state: State = {f"adam_steps_{axis}": np.array(adam.steps)}
-    for prefix, part in PARTS.items():
-        values: dict[str, Floats] = getattr(adam, part)
-        state |= {f"{prefix}_{axis}_{name}": value for name, value in values.items()}
-    return state
-
-
-def adam_of(state: State, axis: int) -> Adam:
-    """Return Adam as the state has it."""
-    parts: dict[str, dict[str, Floats]] = {}
-    for prefix, part in PARTS.items():
-        start = f"{prefix}_{axis}_"
-        named = {n.removeprefix(start): floats(state, n) for n in state if n.startswith(start)}
-        parts[part] = named
-    return Adam(**parts, steps=int(state[f"adam_steps_{axis}"]))
-
-
-def averaged(state: State, known_M: Sequence[npt.NDArray[np.bool_]], share: float) -> State:
-    """Move the averages of the factors' first two moments towards those of the present Gammas.
-
-    A component may double on one axis and halve on another, which changes no rate; while it drifts
-    so, the product of averages is far from the average product. So before it is averaged, each
-    component is balanced: the entities of `known_M` get the same mean on every axis.
+    Attributes
+    ----------
+    encoders
+        Of every axis: weights, and Adam's running means.
+    encoded
+        The posterior by the present weights.
+    draws
+        The present draws of the factors, which the encoders of the other axes see.
+    averages
+        Moments of the factors over the last iterations.
+    kl_M
+        The divergence of each axis's posterior from the prior.
+    learning_rate
+        Of Adam; halved when a visit fails.
+    bound
+        The evidence lower bound, estimated at the draws.
+    error_N
+        Running means of each cell's error, where cells are weighed by them.
     """
-    shapes, rates = every_axis(state, "shape"), every_axis(state, "rate")
-    means = [shape_DK / rate_DK for shape_DK, rate_DK in zip(shapes, rates, strict=True)]
-    size_MK = np.array([m[known].mean(axis=0) for m, known in zip(means, known_M, strict=True)])
-    gauge_MK = np.exp(np.log(size_MK).mean(axis=0)) / size_MK
-    now: State = {}
-    for axis, (shape_DK, mean_DK, known_D) in enumerate(zip(shapes, means, known_M, strict=True)):
-        balanced_DK = np.where(known_D[:, None], gauge_MK[axis], 1.0) * mean_DK
-        now[f"mean_{axis}"] = balanced_DK
-        now[f"square_{axis}"] = balanced_DK**2 * (1 + 1 / shape_DK)
-    if share < 1:
-        now = {n: (1 - share) * floats(state, n) + share * floats(now, n) for n in now}
-    return now
 
+    encoders: tuple[Adam, ...]
+    encoded: GammaPosterior
+    draws: tuple[Floats, ...]
+    averages: tuple[Moments, ...]
+    kl_M: Floats
+    learning_rate: float
+    bound: float
+    error_N: Floats | None = None
 
-def averaged_gammas(state: State) -> tuple[list[Floats], list[Floats]]:
-    """Return shapes and rates of Gammas with the averaged first and second moments.
+    @property
+    def posterior(self) -> GammaPosterior:
+        """The result: Gammas with the averaged first and second moments."""
+        return GammaPosterior(tuple(moments.gamma for moments in self.averages))
 
-    Components are balanced over the axes, see :func:`averaged`.
-    """
-    shapes, rates = [], []
-    moments = zip(every_axis(state, "mean"), every_axis(state, "square"), strict=True)
-    for mean_DK, square_DK in moments:
-        variance_DK = np.maximum(square_DK - mean_DK**2, 1e-8 * mean_DK**2)
-        shapes.append(mean_DK**2 / variance_DK)
-        rates.append(mean_DK / variance_DK)
-    return shapes, rates
+    @property
+    def means(self) -> list[Floats]:
+        """The averaged means of every axis."""
+        return [moments.mean_DK for moments in self.averages]
+
+    def averaged(self, known_M: Sequence[npt.NDArray[np.bool_]], share: float) -> PaperState:
+        """Move the averages towards the moments of the present Gammas.
+
+        A component may double on one axis and halve on another, which changes no rate; while it
+        drifts so, the product of averages is far from the average product. So before it is
+        averaged, each component is balanced: the entities of `known_M` get the same mean on every
+        axis.
+        """
+        means = self.encoded.means
+        size_MK = np.array([m[known].mean(axis=0) for m, known in zip(means, known_M, strict=True)])
+        gauge_MK = np.exp(np.log(size_MK).mean(axis=0)) / size_MK
+        now = []
+        for axis, (table, known_D) in enumerate(zip(self.encoded.axes, known_M, strict=True)):
+            gauge_DK = np.where(known_D[:, None], gauge_MK[axis], 1.0)
+            balanced_DK = gauge_DK * table.mean_DK
+            now.append(Moments(balanced_DK, balanced_DK**2 * (1 + 1 / table.shape_DK)))
+        if share < 1:
+            now = [
+                Moments(*((1 - share) * old + share * new for old, new in zip(*both, strict=True)))
+                for both in zip(self.averages, now, strict=True)
+            ]
+        return replace(self, averages=tuple(now))

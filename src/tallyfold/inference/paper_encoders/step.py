@@ -28,9 +28,9 @@ departs from the paper, and why:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,6 @@ import numpy.typing as npt
 from tallyfold.inference.cells.terms import CellTerms
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
-from tallyfold.inference.fit.loop import State
 from tallyfold.inference.paper_encoders.axis_encoder import EncodedAxis, Weights
 from tallyfold.inference.paper_encoders.pathwise import (
     draw_factors,
@@ -53,62 +52,55 @@ from tallyfold.inference.paper_encoders.reweighting import (
     most_frequent,
     pearson_errors,
 )
-from tallyfold.inference.paper_encoders.state import (
-    adam_named,
-    adam_of,
-    averaged,
-    averaged_gammas,
-    every_axis,
-    floats,
-)
+from tallyfold.inference.paper_encoders.state import PaperState
 from tallyfold.inference.schemes.adam import Adam
-from tallyfold.inference.schemes.dispersion import best_dispersion, is_power_of_two
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.encoder import Network
 from tallyfold.kernels.on_device.tensors import openmp
+from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
 from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.probability.counts import CountLikelihood
 from tallyfold.probability.fit_constant import fit_constant
 
-__all__ = ["PaperStep", "averaged_gammas"]
-
 Floats = npt.NDArray[np.float64]
+T = TypeVar("T")
 
+LEARNING_RATE = 0.03
+"""Of Adam at the start; visits that fail halve it."""
+STEPS = 3
+"""Steps of Adam per visit."""
+AVERAGED = 50
+"""The number of last iterations that the posterior is averaged over, about."""
 ATTEMPTS = 12
 """How often a visit is tried, each time with half the learning rate, before the fit is lost."""
-
 ABSURD_FALL = 0.5
 """How far the bound may fall in a visit: per cell, and as a share of itself."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class PaperStep:
     """One iteration of the paper's algorithm; see the module's text.
 
-    Parameters
+    Attributes
     ----------
     cells, likelihood
-        What is fitted to, and the distribution of a count given its rate (the paper: Poisson).
+        What is fitted to, and the distribution of a count given its rate: a Poisson.
     zeros_observed
-        Whether cells without an entry count as zeros; Poisson only.
+        Whether cells without an entry count as zeros; plain Poisson only.
     n_components, network, shared
         The number of components; the form of the encoders; whether components share theirs.
     reweight
         Which cells weigh more in the encoders' sums: those far from the typical count
         (``"paper"``), those predicted badly so far (``"error"``), or ``"none"``.
-    theta, eta, typical_count
-        Of the paper's weights; a typical count of None is the most frequent one.
+    theta, eta
+        Of the paper's weights. The typical count is the most frequent one.
     prior_shape, prior_rate
         Of the factors' Gamma prior (the paper: 1 and 1). A rate of None gives the prior the scale
         of the counts.
     weight_variance
         Of the Gaussian prior of the encoders' weights.
     learning_rate, steps
-        Of Adam, and how many steps it takes per visit.
-    average_last
-        Over about how many of the last iterations the posterior is averaged.
-    dispersion
-        The negative binomial's r; None learns it.
+        Of Adam at the start, and its steps per visit.
     seed
         Of the start and of all draws.
     validation
@@ -124,72 +116,64 @@ class PaperStep:
     reweight: Literal["paper", "none", "error"] = "paper"
     theta: float = 5.0
     eta: float = 10.0
-    typical_count: int | None = None
     prior_shape: float = 1.0
     prior_rate: float | None = None
     weight_variance: float = 1.0
-    learning_rate: float = 0.03
-    steps: int = 3
-    average_last: int = 50
-    dispersion: float | None = None
+    learning_rate: float = LEARNING_RATE
+    steps: int = STEPS
     seed: int = 0
     backend: str = "auto"
     validation: ValidationCells | None = None
 
-    maximise = True
-
-    def start(self) -> State:
+    def start(self, previous: object = None) -> PaperState:
         """Draw weights, and factors about as large as the counts want them."""
-        state: State = {
-            "learning_rate": np.array(self.learning_rate),
-            "dispersion": np.array(1.0 if self.dispersion is None else self.dispersion),
-            "kl": np.zeros(self.cells.n_axes),
-        }
+        encoders, draws, none = [], [], np.zeros(self.cells.n_axes)
         for axis, size in enumerate(self.cells.shape):
             rng = np.random.default_rng([self.seed, 0, axis])
-            state |= adam_named(Adam.fresh(self.encoders[axis].start(rng)), axis)
+            encoders.append(Adam.fresh(self.encoders[axis].start(rng)))
             shape_DK = np.full((size, self.n_components), self.prior_shape)
-            state[f"draw_{axis}"] = draw_factors(rng, shape_DK, shape_DK / self.scale)
-        if self.reweight == "error":
-            state["error_N"] = np.ones(len(self.cells))
-        for axis in range(self.cells.n_axes):
-            state |= self._encoded(state, axis, adam_of(state, axis))
-        state |= averaged(state, self._informed_M, 1.0)
-        return state | {"bound": np.array(self.bound(state))}
+            draws.append(draw_factors(rng, shape_DK, shape_DK / self.scale))
+        error_N = np.ones(len(self.cells)) if self.reweight == "error" else None
+        blank = GammaPosterior(tuple(GammaTable(draw, draw) for draw in draws))
+        state = PaperState(
+            tuple(encoders), blank, tuple(draws), (), none, self.learning_rate, 0.0, error_N
+        )
+        for axis, adam in enumerate(encoders):
+            state = self._encoded(state, axis, adam)
+        state = state.averaged(self._informed_M, 1.0)
+        return replace(state, bound=self.bound(state))
 
-    def advance(self, state: State, iteration: int) -> tuple[State, float]:
-        """Visit every axis, then learn the dispersion and the cells' errors; return the bound."""
+    def advance(self, state: PaperState, iteration: int) -> tuple[PaperState, float]:
+        """Visit every axis, then learn the cells' errors; return the bound."""
         with openmp().limit(limits=1):  # of this thread alone
             return self._iterate(state, iteration)
 
-    def _iterate(self, state: State, iteration: int) -> tuple[State, float]:
-        new = dict(state)
-        share = max(1 / self.average_last, 3 / (iteration + 2))  # early iterations soon fade
+    def _iterate(self, state: PaperState, iteration: int) -> tuple[PaperState, float]:
+        share = max(1 / AVERAGED, 3 / (iteration + 2))  # early iterations soon fade
         for axis in range(self.cells.n_axes):
-            new = self._visit(new, axis, iteration)
-        new |= averaged(new, self._informed_M, share)
-        if np.isfinite(new["bound"]):
-            new |= self._learnt_beside(new, iteration)
-        return new, float(new["bound"])
+            state = self._visit(state, axis, iteration)
+        state = state.averaged(self._informed_M, share)
+        if self.reweight == "error" and np.isfinite(state.bound):
+            state = self._with_errors(state, iteration)
+        return state, state.bound
 
-    def bound(self, state: State) -> float:
+    def bound(self, state: PaperState) -> float:
         """Estimate the evidence lower bound by the factors' present draws."""
-        value = self.drawn.value(every_axis(state, "draw"), float(state["dispersion"]))
-        return value - float(floats(state, "kl").sum())
+        return self.drawn.value(state.draws, None) - float(state.kl_M.sum())
 
-    def validation_score(self, state: State) -> float | None:
+    def validation_score(self, state: PaperState) -> float | None:
         """Score the validation cells at the averaged posterior means."""
         if self.validation is None:
             return None
-        mean = every_axis(state, "mean")
-        known = [mean_over_seen(m, s) for m, s in zip(mean, self.cells.seen, strict=True)]
-        return self.validation.score(known, self.likelihood, float(state["dispersion"]))
+        pairs = zip(state.means, self.cells.seen, strict=True)
+        known = [mean_over_seen(mean, seen) for mean, seen in pairs]
+        return self.validation.score(known, self.likelihood, None)
 
     def gradient(
-        self, axis: int, weights: Weights, state: State, rng: np.random.Generator
+        self, axis: int, weights: Weights, state: PaperState, rng: np.random.Generator
     ) -> Weights:
         """Estimate the gradient of the bound by an axis's weights, their penalty included."""
-        encoder, draws = self.encoders[axis], every_axis(state, "draw")
+        encoder, draws = self.encoders[axis], state.draws
         weight_N = self._cell_weights(state)
         by_shape_DK, by_rate_DK = encoder.forward(weights, draws, weight_N)
         seen_D = self.cells.seen[axis]  # no weight moves the others
@@ -197,7 +181,7 @@ class PaperStep:
         draw = pathwise_draw(rng, shape_SK, rate_SK)
         drawn = [z.copy() if m == axis else z for m, z in enumerate(draws)]
         drawn[axis][seen_D] = draw.z_DK
-        by_z_SK = self.drawn.slope(axis, drawn, float(state["dispersion"]))[seen_D]
+        by_z_SK = self.drawn.slope(axis, drawn, None)[seen_D]
         kl_shape_SK, kl_rate_SK = kl_slopes(shape_SK, rate_SK, *self.prior)
         by_shape_DK[seen_D] = by_z_SK * draw.by_shape_DK - kl_shape_SK
         by_rate_DK[seen_D] = by_z_SK * draw.by_rate_DK - kl_rate_SK
@@ -246,85 +230,80 @@ class PaperStep:
             for layout in self.cells.layouts
         ]
 
-    def _visit(self, state: State, axis: int, iteration: int) -> State:
+    def _visit(self, state: PaperState, axis: int, iteration: int) -> PaperState:
         """Learn an axis's encoders and draw its factors; take back what went wrong."""
-        before = float(state["bound"])
-        worst = before - ABSURD_FALL * (self.cells.n_cells + abs(before))
-        learning_rate = float(state["learning_rate"])
+        worst = state.bound - ABSURD_FALL * (self.cells.n_cells + abs(state.bound))
+        now = state
         for attempt in range(ATTEMPTS):
             rng = np.random.default_rng([self.seed, iteration, axis, attempt])
             try:
                 with np.errstate(all="ignore"):
-                    new = self._attempt(state, axis, learning_rate, rng)
-                if np.isfinite(new["bound"]) and float(new["bound"]) >= worst:
-                    return new | {"learning_rate": np.array(learning_rate)}
+                    new = self._attempt(now, axis, rng)
+                if np.isfinite(new.bound) and new.bound >= worst:
+                    return new
             except FloatingPointError:
                 pass
-            learning_rate /= 2
-        return state | {"bound": np.array(np.nan)}
+            now = replace(now, learning_rate=now.learning_rate / 2)
+        return replace(state, bound=np.nan)
 
-    def _attempt(
-        self, state: State, axis: int, learning_rate: float, rng: np.random.Generator
-    ) -> State:
-        adam = adam_of(state, axis)
+    def _attempt(self, state: PaperState, axis: int, rng: np.random.Generator) -> PaperState:
+        adam = state.encoders[axis]
         for _ in range(self.steps):
             gradient = self.gradient(axis, adam.values, state, rng)
             if not all(np.all(np.isfinite(g)) for g in gradient.values()):
                 raise FloatingPointError("a gradient is not finite")
-            adam = adam.climb(gradient, learning_rate)
-        new = state | self._encoded(state, axis, adam)
-        shape_DK, rate_DK = floats(new, f"shape_{axis}"), floats(new, f"rate_{axis}")
-        draw_DK, known_D = floats(state, f"draw_{axis}").copy(), self._informed_M[axis]
-        draw_DK[known_D] = draw_factors(rng, shape_DK[known_D], rate_DK[known_D])
-        new[f"draw_{axis}"] = draw_DK
-        return new | {"bound": np.array(self.bound(new))}
+            adam = adam.climb(gradient, state.learning_rate)
+        new = self._encoded(state, axis, adam)
+        table, known_D = new.encoded.axes[axis], self._informed_M[axis]
+        draw_DK = state.draws[axis].copy()
+        draw_DK[known_D] = draw_factors(rng, table.shape_DK[known_D], table.rate_DK[known_D])
+        new = replace(new, draws=_with(new.draws, axis, draw_DK))
+        return replace(new, bound=self.bound(new))
 
-    def _encoded(self, state: State, axis: int, adam: Adam) -> State:
-        """Return an axis's weights, its posterior by them, and how far that is from the prior."""
-        shape_DK, rate_DK = self.encoders[axis].forward(
-            adam.values, every_axis(state, "draw"), self._cell_weights(state)
+    def _encoded(self, state: PaperState, axis: int, adam: Adam) -> PaperState:
+        """Return the state with other weights, the posterior by them, and its divergence."""
+        table = GammaTable(
+            *self.encoders[axis].forward(adam.values, state.draws, self._cell_weights(state))
         )
-        kl, known_D = np.array(state["kl"], dtype=float), self._informed_M[axis]
-        kl[axis] = kl_total(shape_DK[known_D], rate_DK[known_D], *self.prior)
-        posterior = {f"shape_{axis}": shape_DK, f"rate_{axis}": rate_DK, "kl": kl}
-        return adam_named(adam, axis) | posterior
+        kl_M, known_D = state.kl_M.copy(), self._informed_M[axis]
+        kl_M[axis] = kl_total(table.shape_DK[known_D], table.rate_DK[known_D], *self.prior)
+        return replace(
+            state,
+            encoders=_with(state.encoders, axis, adam),
+            encoded=state.encoded.replace(axis, table),
+            kl_M=kl_M,
+        )
 
     @cached_property
     def _informed_M(self) -> list[npt.NDArray[np.bool_]]:
         """Which entities the data tell something of; the others have the prior, unused."""
         return [seen_D | self.zeros_observed for seen_D in self.cells.seen]
 
-    def _learnt_beside(self, state: State, iteration: int) -> State:
-        """Return what changes with the averaged means: the dispersion, and errors of cells."""
-        mean, found = every_axis(state, "mean"), {"dispersion": state["dispersion"]}
-        if self.likelihood.dispersed and self.dispersion is None and is_power_of_two(iteration):
-            now = float(state["dispersion"])
-            r = best_dispersion(self.cells, self.likelihood, mean, now, self.backend)
-            found["dispersion"] = np.array(r)
-            found["bound"] = np.array(self.bound(state | found))
-        if self.reweight == "error":
-            rate_N = kernels.cell_rates(mean, self.cells.indices_NM, backend=self.backend)
-            r = float(found["dispersion"])
-            error_N = pearson_errors(self.cells.counts_N, rate_N, self.likelihood, r)
-            share = max(1 - ERROR_MEMORY, 1 / iteration)
-            found["error_N"] = (1 - share) * floats(state, "error_N") + share * error_N
-        return found
+    def _with_errors(self, state: PaperState, iteration: int) -> PaperState:
+        """Average the cells' errors at the averaged means with those before."""
+        assert state.error_N is not None
+        rate_N = kernels.cell_rates(state.means, self.cells.indices_NM, backend=self.backend)
+        error_N = pearson_errors(self.cells.counts_N, rate_N, self.likelihood)
+        share = max(1 - ERROR_MEMORY, 1 / iteration)
+        return replace(state, error_N=(1 - share) * state.error_N + share * error_N)
 
-    def _cell_weights(self, state: State) -> Floats:
-        if self.reweight == "error":
-            return error_weights(floats(state, "error_N"), self._mean)
+    def _cell_weights(self, state: PaperState) -> Floats:
+        if state.error_N is not None:
+            return error_weights(state.error_N, self._mean)
         return self._fixed_weights
 
     @cached_property
     def _fixed_weights(self) -> Floats:
         if self.reweight == "none":
             return np.ones(len(self.cells))
-        typical = self.typical_count
-        if typical is None:
-            typical = most_frequent(*self.cells.histogram)
+        typical = most_frequent(*self.cells.histogram)
         weight_N = distance_weights(self.cells.counts_N, typical, self.theta, self.eta)
         return np.asarray(weight_N / self._mean(weight_N))
 
     def _mean(self, values_N: Floats) -> float:
         """Return the mean over the cells of all processes."""
         return self.cells.group.all_reduce_number(float(values_N.sum())) / self.cells.n_cells
+
+
+def _with(items: tuple[T, ...], number: int, item: T) -> tuple[T, ...]:
+    return (*items[:number], item, *items[number + 1 :])

@@ -23,7 +23,6 @@ from scipy.special import gammaln
 
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
-from tallyfold.inference.fit.loop import State
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.probability.counts import CountLikelihood
@@ -31,7 +30,7 @@ from tallyfold.probability.counts import CountLikelihood
 Floats = npt.NDArray[np.float64]
 
 SHIFTS = 6
-"""So many sizes of a shift off zero are tried, each a tenth of the one before."""
+"""The number of sizes of a shift off zero that are tried, each a tenth of the one before."""
 
 
 class Visit(NamedTuple):
@@ -42,7 +41,16 @@ class Visit(NamedTuple):
     violation: float  # of the conditions, before any update
 
 
-@dataclass
+@dataclass(frozen=True)
+class CPAPRState:
+    """Factors whose columns sum to one, the components' weights, and the conditions' violation."""
+
+    factors: tuple[Floats, ...]
+    weight_K: Floats
+    violation: float = 0.0
+
+
+@dataclass(frozen=True)
 class CPAPRStep:
     """One sweep over the axes, each with inner multiplicative updates; see the module's text.
 
@@ -57,7 +65,7 @@ class CPAPRStep:
     n_components
         The number of components.
     max_inner, tol
-        At most so many updates per visit; fewer if the conditions hold up to this.
+        At most `max_inner` updates per visit; fewer if the conditions hold up to `tol`.
     kappa, kappa_tol
         Entries below `kappa_tol` that should not be zero are raised by up to `kappa`.
     floor
@@ -81,9 +89,7 @@ class CPAPRStep:
     backend: str = "auto"
     validation: ValidationCells | None = None
 
-    maximise = False
-
-    def start(self) -> State:
+    def start(self, previous: object = None) -> CPAPRState:
         """Draw factors, and weigh them so that the rates add up to the counts."""
         rng = np.random.default_rng([self.seed, 0])
         factors = []
@@ -96,17 +102,16 @@ class CPAPRStep:
         if not self.zeros_observed:
             total = float(self._rates(factors).sum())
         weight = float(self.cells.counts_N.sum()) / total
-        return state_of(factors, np.full(self.n_components, weight))
+        return CPAPRState(tuple(factors), np.full(self.n_components, weight))
 
-    def advance(self, state: State, iteration: int) -> tuple[State, float]:
+    def advance(self, state: CPAPRState, iteration: int) -> tuple[CPAPRState, float]:
         """Visit every axis once; a state that satisfies the conditions is returned as it is."""
-        factors, weight_K = factors_of(state)
-        violation = 0.0
+        factors, weight_K, violation = list(state.factors), state.weight_K, 0.0
         for axis in range(self.cells.n_axes):
             visit = self._visit(axis, factors, weight_K)
             factors[axis], weight_K = visit.factor_DK, visit.weight_K
             violation = max(violation, visit.violation)
-        new = state_of(factors, weight_K) | {"violation": np.array(violation)}
+        new = CPAPRState(tuple(factors), weight_K, violation)
         return new, self.loss([factors[0] * weight_K, *factors[1:]])
 
     def loss(self, factors: list[Floats]) -> float:
@@ -125,13 +130,13 @@ class CPAPRStep:
             total += float(rate_N.sum())
         return total / len(rate_N)
 
-    def validation_score(self, state: State) -> float | None:
+    def validation_score(self, state: CPAPRState) -> float | None:
         """Return the mean log pmf of the validation cells, no rate below the floor."""
         if self.validation is None:
             return None
-        factors, weight_K = factors_of(state)
-        known = [mean_over_seen(f, s) for f, s in zip(factors, self.cells.seen, strict=True)]
-        known[0] = known[0] * weight_K
+        pairs = zip(state.factors, self.cells.seen, strict=True)
+        known = [mean_over_seen(factor, seen) for factor, seen in pairs]
+        known[0] = known[0] * state.weight_K
         rate_N = np.maximum(self.validation.rates(known), self.floor)
         return float(np.mean(self.likelihood.log_pmf(self.validation.cells.counts_N, rate_N)))
 
@@ -195,16 +200,3 @@ class CPAPRStep:
     @cached_property
     def _log_factorials(self) -> float:
         return float(gammaln(self.cells.counts_N + 1.0).sum())
-
-
-def factors_of(state: State) -> tuple[list[Floats], Floats]:
-    """Return the factors of every axis, whose columns sum to one, and the components' weights."""
-    n_axes = sum(name.startswith("factor_") for name in state)
-    factors = [np.asarray(state[f"factor_{axis}"], dtype=float) for axis in range(n_axes)]
-    return factors, np.asarray(state["weight"], dtype=float)
-
-
-def state_of(factors: list[Floats], weight_K: Floats) -> State:
-    """Name the factors of every axis and the components' weights."""
-    state: State = {f"factor_{axis}": factor for axis, factor in enumerate(factors)}
-    return state | {"weight": weight_K}

@@ -15,15 +15,14 @@ A step's random numbers are a function of (seed, iteration, axis): a resumed cha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.fit.loop import State
-from tallyfold.inference.schemes import cavi as variational
-from tallyfold.inference.schemes.cavi import CAVIStep
+from tallyfold.inference.schemes.cavi import CAVIState
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.layout import AxisLayout
 from tallyfold.probability import gamma
@@ -32,7 +31,7 @@ from tallyfold.probability.counts import CountLikelihood
 Floats = npt.NDArray[np.float64]
 
 START_SWEEPS = 20
-"""A chain starts at the means that so many variational sweeps lead to."""
+"""A chain starts at the means that this many variational sweeps lead to."""
 
 LEAST, MOST = 1e-290, 1e290
 """Rates are kept within these, as in the kernels."""
@@ -42,28 +41,45 @@ EXPOSURES, FACTORS = 2, 3
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """Which iterations of a chain are kept: after `burn_in`, every `thin`-th, `n_draws` of them."""
+class Part:
+    """A part of a chain: burn-in, which keeps no draw, or the draws after it.
 
-    burn_in: int
-    n_draws: int
-    thin: int
+    Attributes
+    ----------
+    before
+        The number of iterations of the chain before this part.
+    thin
+        Keep every `thin`-th draw; None keeps none.
+    """
 
-    @property
-    def n_iterations(self) -> int:
-        """The length of the chain."""
-        return self.burn_in + self.n_draws * self.thin
+    before: int = 0
+    thin: int | None = None
 
     def keeps(self, iteration: int) -> bool:
-        """Whether the state after an iteration (from 1 on) is one of the draws."""
-        return iteration > self.burn_in and (iteration - self.burn_in) % self.thin == 0
+        """Return whether the state after an iteration of this part (from 1 on) is kept."""
+        return self.thin is not None and iteration % self.thin == 0
 
 
-@dataclass
+@dataclass(frozen=True)
+class GibbsState:
+    """The present draw of every axis, and the draws kept (draws x entities x components)."""
+
+    factors: tuple[Floats, ...]
+    draws: tuple[Floats, ...]
+    prior_rate_M: Floats
+
+    @classmethod
+    def from_sweeps(cls, swept: CAVIState) -> GibbsState:
+        """Begin a chain at the means of variational sweeps, with no draw kept."""
+        factors = tuple(swept.posterior.means)
+        return cls(factors, no_draws(factors), swept.prior_rate_M)
+
+
+@dataclass(frozen=True)
 class GibbsStep:
     """One sweep of the sampler; see the module's text.
 
-    Parameters
+    Attributes
     ----------
     cells
         What is fitted to.
@@ -71,12 +87,12 @@ class GibbsStep:
         The distribution of a cell's count given its rate, and the negative binomial's r.
     zeros_observed
         Whether cells without an entry count as zeros; Poisson only.
-    n_components, prior_shape
-        The number of components, and the shape of the factors' Gamma prior.
+    prior_shape
+        The shape of the factors' Gamma prior.
     prior_rate
         The prior's rate; None learns one per axis during burn-in, then keeps it.
-    schedule
-        Which iterations are kept.
+    part
+        Burn-in, or the draws after it.
     seed
         Of all randomness.
     """
@@ -84,49 +100,27 @@ class GibbsStep:
     cells: TrainingCells
     likelihood: CountLikelihood
     zeros_observed: bool
-    n_components: int
     prior_shape: float
-    schedule: Schedule
+    part: Part
     prior_rate: float | None = None
     dispersion: float = 1.0
     seed: int = 0
     backend: str = "auto"
 
-    maximise = True
-
-    def start(self) -> State:
-        """Take a few variational sweeps and begin at their means, with no draw kept."""
-        sweeps = CAVIStep(
-            cells=self.cells,
-            likelihood=self.likelihood,
-            zeros_observed=self.zeros_observed,
-            n_components=self.n_components,
-            prior_shape=self.prior_shape,
-            prior_rate=self.prior_rate,
-            dispersion=self.dispersion,
-            seed=self.seed,
-            backend=self.backend,
-        )
-        found = sweeps.start()
-        for sweep in range(1, START_SWEEPS + 1):
-            found, _ = sweeps.advance(found, sweep)
-        shapes, rates = variational.factors_of(found)
-        factors = [shape / rate for shape, rate in zip(shapes, rates, strict=True)]
-        return state_of(factors) | no_draws(factors) | {"prior_rate": found["prior_rate"]}
-
-    def advance(self, state: State, iteration: int) -> tuple[State, float]:
+    def advance(self, state: GibbsState, iteration: int) -> tuple[GibbsState, float]:
         """Draw every axis once; the objective is the mean log pmf of the cells at the new draw."""
-        factors = factors_of(state)
-        prior_rate_M = np.array(state["prior_rate"], dtype=float)
+        factors, prior_rate_M = list(state.factors), state.prior_rate_M.copy()
+        number = self.part.before + iteration
         for axis in range(self.cells.n_axes):
-            factors[axis] = self.draw_axis(axis, factors, float(prior_rate_M[axis]), iteration)
-            if self.prior_rate is None and iteration <= self.schedule.burn_in:
+            factors[axis] = self.draw_axis(axis, factors, float(prior_rate_M[axis]), number)
+            if self.prior_rate is None and self.part.thin is None:
                 prior_rate_M[axis] = 1 / factors[axis].mean()
-        kept = keep_draws(state, factors, self.schedule.keeps(iteration))
-        new = state_of(factors) | kept | {"prior_rate": prior_rate_M}
-        return new, self._log_pmf(factors)
+        draws = state.draws
+        if self.part.keeps(iteration):
+            draws = with_draw(draws, factors)
+        return GibbsState(tuple(factors), draws, prior_rate_M), self._log_pmf(factors)
 
-    def validation_score(self, state: State) -> None:
+    def validation_score(self, state: GibbsState) -> None:
         """Return None: all draws are wanted, so nothing stops a chain early."""
         return
 
@@ -222,40 +216,17 @@ def mean_log_pmf(
     return (sum_seen - total) / float(np.prod(cells.shape, dtype=float))
 
 
-def no_draws(factors: list[Floats], **others: Floats) -> State:
-    """Return stacks without a draw in them, for the factors of every axis and for others."""
-    named = {str(axis): factor for axis, factor in enumerate(factors)} | others
-    return {f"draws_{name}": np.empty((0, *value.shape)) for name, value in named.items()}
+def no_draws(factors: Sequence[Floats]) -> tuple[Floats, ...]:
+    """Return a stack without a draw in it for each array."""
+    return tuple(np.empty((0, *factor.shape)) for factor in factors)
 
 
-def keep_draws(state: State, factors: list[Floats], keep: bool, **others: Floats) -> State:
-    """Return the stacks of draws, with the given values on top if they are to be kept."""
-    named = {str(axis): factor for axis, factor in enumerate(factors)} | others
-    kept: State = {f"draws_{name}": state[f"draws_{name}"] for name in named}
-    if not keep:
-        return kept
-    return {
-        name: np.concatenate([kept[name], value[None]])
-        for name, value in zip(kept, named.values(), strict=True)
-    }
+def with_draw(draws: Sequence[Floats], factors: Sequence[Floats]) -> tuple[Floats, ...]:
+    """Return the stacks of draws with the given values on top."""
+    pairs = zip(draws, factors, strict=True)
+    return tuple(np.concatenate([stack, factor[None]]) for stack, factor in pairs)
 
 
-def draws_of(state: State) -> list[Floats]:
-    """Return the draws of every axis (draws x entities x components).
-
-    Before the first one is kept, the current factors stand for it.
-    """
-    factors = factors_of(state)
-    draws = [np.asarray(state[f"draws_{axis}"], dtype=float) for axis in range(len(factors))]
-    return draws if len(draws[0]) else [factor[None] for factor in factors]
-
-
-def factors_of(state: State) -> list[Floats]:
-    """Return the current factors of every axis."""
-    n_axes = sum(name.startswith("factor_") for name in state)
-    return [np.asarray(state[f"factor_{axis}"], dtype=float) for axis in range(n_axes)]
-
-
-def state_of(factors: list[Floats]) -> State:
-    """Name the current factors of every axis."""
-    return {f"factor_{axis}": factor for axis, factor in enumerate(factors)}
+def draws_or_present(draws: Sequence[Floats], factors: Sequence[Floats]) -> list[Floats]:
+    """Return the draws of every axis; before the first one is kept, the present factors."""
+    return list(draws) if len(draws[0]) else [factor[None] for factor in factors]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
-from tallyfold.inference.fit.loop import State
+from tallyfold.inference.fit.state_arrays import Arrays as State
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.posterior.point_factors import mean_over_seen
 
@@ -59,8 +59,6 @@ class LeastSquaresStep:
     seed: int = 0
     backend: str = "auto"
     validation: ValidationCells | None = None
-
-    maximise = False
 
     def start(self) -> State:
         """Draw factors around one, scaled so that the mean rate is the mean count."""

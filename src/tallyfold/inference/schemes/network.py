@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.fit.loop import State
+from tallyfold.inference.fit.state_arrays import Arrays as State
 from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.probability.counts import CountLikelihood
 
@@ -73,8 +73,6 @@ class NetworkStep:
     l2: float = 1e-3
     batch_size: int = 4096
     seed: int = 0
-
-    maximise = False
 
     def start(self) -> State:
         """Draw small parameters; the first prediction is about the mean count."""

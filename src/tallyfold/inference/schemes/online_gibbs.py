@@ -21,6 +21,7 @@ s_t = (1 - rho_t) s_(t-1) + rho_t (N / B) batch sums, rho_t = (t + t0)^-kappa.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -30,20 +31,17 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.fit.loop import State
 from tallyfold.inference.schemes.cavi import START_SHAPE
 from tallyfold.inference.schemes.gibbs import (
     EXPOSURES,
     FACTORS,
     LEAST,
     MOST,
-    Schedule,
+    Part,
     exposure_sums,
-    factors_of,
-    keep_draws,
     mean_log_pmf,
     no_draws,
-    state_of,
+    with_draw,
 )
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.probability import gamma
@@ -97,18 +95,41 @@ class Draw(NamedTuple):
     odds_K: Floats
 
 
+@dataclass(frozen=True)
+class OnlineGibbsState:
+    """The present draw, the draws kept, and on mini-batches the averages so far.
+
+    Attributes
+    ----------
+    columns, weight_K, odds_K
+        Of the components.
+    draws, weight_draws_SK
+        The factors kept, the weights multiplied into those of the first axis, and the weights.
+    counts, exposures
+        Averages over mini-batches, per axis; empty if every iteration visits all cells.
+    """
+
+    columns: tuple[Floats, ...]
+    weight_K: Floats
+    odds_K: Floats
+    draws: tuple[Floats, ...]
+    weight_draws_SK: Floats
+    counts: tuple[Floats, ...] = ()
+    exposures: tuple[Floats, ...] = ()
+
+
 @dataclass
 class OnlineGibbsStep:
     """One draw of every axis and of the weights; see the module's text.
 
-    Parameters
+    Attributes
     ----------
     cells, likelihood, zeros_observed
         What is fitted to, and how; the likelihood is a Poisson, plain or truncated.
     n_components, prior
         The number of components, and the constants of the prior.
-    schedule
-        Which iterations are kept.
+    part
+        Burn-in, or the draws after it.
     averaging
         How mini-batches are averaged; None visits all cells in every iteration.
     seed
@@ -120,17 +141,15 @@ class OnlineGibbsStep:
     zeros_observed: bool
     n_components: int
     prior: Prior
-    schedule: Schedule
+    part: Part
     averaging: Averaging | None = None
     seed: int = 0
     backend: str = "auto"
 
-    maximise = True
-
     def __post_init__(self) -> None:
         self._order = lru_cache(maxsize=1)(self._shuffle)
 
-    def start(self) -> State:
+    def start(self, previous: object = None) -> OnlineGibbsState:
         """Split the counts almost evenly over components; no draw is kept yet."""
         rng = np.random.default_rng([self.seed, 0])
         counts = [self._even_split(rng, axis) for axis in range(self.cells.n_axes)]
@@ -138,32 +157,46 @@ class OnlineGibbsStep:
         exposures = [self._plain_exposure(columns, axis) for axis in range(self.cells.n_axes)]
         seen_K = (columns[0] * exposures[0]).sum(axis=0)
         weight_K = np.clip(counts[0].sum(axis=0) / np.maximum(seen_K, LEAST), LEAST, MOST)
-        state = state_of(columns) | {"weight": weight_K, "odds": self.prior.g / weight_K}
-        if self.averaging is not None:
-            state |= {f"counts_{axis}": counts_DK for axis, counts_DK in enumerate(counts)}
-            state |= {f"exposure_{axis}": sums_DK for axis, sums_DK in enumerate(exposures)}
-        return state | no_draws(columns, weight=weight_K)
+        return OnlineGibbsState(
+            tuple(columns),
+            weight_K,
+            self.prior.g / weight_K,
+            no_draws(columns),
+            np.empty((0, self.n_components)),
+            tuple(counts) if self.averaging else (),
+            tuple(exposures) if self.averaging else (),
+        )
 
-    def advance(self, state: State, iteration: int) -> tuple[State, float]:
+    def advance(self, state: OnlineGibbsState, iteration: int) -> tuple[OnlineGibbsState, float]:
         """Draw all once; the objective is the mean log pmf of the cells visited, at the draw."""
-        cells, columns, averages = self.batch(iteration), factors_of(state), State()
-        weight_K, odds_K = np.asarray(state["weight"], float), np.asarray(state["odds"], float)
+        number = self.part.before + iteration
+        cells, columns, averages = self.batch(number), list(state.columns), []
+        weight_K, odds_K = state.weight_K, state.odds_K
         for axis in range(cells.n_axes):
-            sums = self._sums(axis, folded(columns, weight_K, axis), cells, iteration)
+            sums = self._sums(axis, folded(columns, weight_K, axis), cells, number)
             if self.averaging is not None:
-                sums = self._averaged(state, axis, sums, cells, iteration)
-                averages |= {f"counts_{axis}": sums[0], f"exposure_{axis}": sums[1]}
-            rng = np.random.default_rng([self.seed, iteration, axis, FACTORS])
+                before = state.counts[axis], state.exposures[axis]
+                sums = self._averaged(before, sums, cells, number)
+                averages.append(sums)
+            rng = np.random.default_rng([self.seed, number, axis, FACTORS])
             now = Draw(columns[axis], weight_K, odds_K)
             columns[axis], weight_K, odds_K = draw_axis(
                 rng, *sums, now, self.prior, self.zeros_observed
             )
         factors = folded(columns, weight_K, 0)
-        new = state_of(columns) | {"weight": weight_K, "odds": odds_K} | averages
-        new |= keep_draws(state, factors, self.schedule.keeps(iteration), weight=weight_K)
+        draws, weight_draws = state.draws, state.weight_draws_SK
+        if self.part.keeps(iteration):
+            draws, (weight_draws,) = (
+                with_draw(draws, factors),
+                with_draw([weight_draws], [weight_K]),
+            )
+        counts, exposures = tuple(s[0] for s in averages), tuple(s[1] for s in averages)
+        new = OnlineGibbsState(
+            tuple(columns), weight_K, odds_K, draws, weight_draws, counts, exposures
+        )
         return new, self._log_pmf(factors, weight_K, cells)
 
-    def validation_score(self, state: State) -> None:
+    def validation_score(self, state: OnlineGibbsState) -> None:
         """Return None: all draws are wanted, so nothing stops a chain early."""
         return
 
@@ -195,8 +228,7 @@ class OnlineGibbsStep:
 
     def _averaged(
         self,
-        state: State,
-        axis: int,
+        before: tuple[Floats, Floats],
         sums: tuple[Floats, Floats],
         cells: TrainingCells,
         iteration: int,
@@ -204,7 +236,6 @@ class OnlineGibbsStep:
         """Average a batch's sums, scaled up to all cells, with those before it."""
         assert self.averaging is not None
         rho, scale = self.averaging.rho(iteration), self._scale(cells)
-        before = [np.asarray(state[f"{name}_{axis}"], float) for name in ("counts", "exposure")]
         counts_DK, exposure_DK = (
             (1 - rho) * old + rho * scale * new for old, new in zip(before, sums, strict=True)
         )
@@ -294,7 +325,7 @@ def draw_odds_collapsed(rng: np.random.Generator, n_K: Floats, prior: Prior) -> 
     return np.asarray(np.exp(np.clip(log_rest_K - log_own_K, LOG_LEAST, LOG_MOST)))
 
 
-def folded(columns: list[Floats], weight_K: Floats, axis: int) -> list[Floats]:
+def folded(columns: Sequence[Floats], weight_K: Floats, axis: int) -> list[Floats]:
     """Multiply one axis's columns by the weights, so that rates are plain products."""
     return [column * weight_K if m == axis else column for m, column in enumerate(columns)]
 

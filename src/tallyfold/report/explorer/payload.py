@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.models.base import CountModel
-from tallyfold.posterior.interactions import Interaction
+from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.report.component_map import map_places
 from tallyfold.report.explorer.entities import LEVEL, axis_entry, label_text, limits, weights_of
 from tallyfold.report.explorer.facts import data_entry, fit_entry
@@ -36,9 +36,7 @@ def payload_of(
         "title": title or f"What {type(model).__name__} found in {names}",
         "level": LEVEL,
         **_factors_entry(model, train),
-        "interactions": [
-            _interaction_entry(model, each) for each in model.fitted_.interactions if not each.idle
-        ],
+        "interactions": [_interaction_entry(model, each) for each in model.fitted_.derived],
         "fit": fit_entry(model),
         "data": data_entry(model, train),
         "held_out": None if test is None else held_out_entry(model, test, train, announce),
@@ -75,14 +73,14 @@ def _counted(train: CountTensor | None, axis: Axis) -> npt.NDArray[np.int64] | N
     return np.where(known_D, train.marginal(axis.name)[place_D], 0)
 
 
-def _interaction_entry(model: CountModel, interaction: Interaction) -> dict[str, Any]:
+def _interaction_entry(model: CountModel, derived: DerivedAxis) -> dict[str, Any]:
     """Return the combinations of labels that are counted more than their factors say."""
-    table = interaction.to_frame(model.posterior_, MOST_PAIRS, LEVEL)
+    table = derived.to_frame(model.posterior_, MOST_PAIRS, LEVEL)
     table = table[table["low"] > 1]
-    n_axes = len(interaction.axes)
+    n_axes = len(derived.axes)
     return {
-        "axes": [model.axes_[axis].name for axis in interaction.axes],
-        "seen": len(interaction.keys_P),
+        "axes": [model.axes_[axis].name for axis in derived.axes],
+        "seen": len(derived.keys_P),
         "rows": [
             [*map(label_text, row[:n_axes]), *(rounded(number) for number in row[n_axes:])]
             for row in table.itertuples(index=False, name=None)

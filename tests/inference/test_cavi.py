@@ -1,13 +1,18 @@
 import itertools
+from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import digamma
 from scipy.stats import gamma as gamma_distribution
+from tests.inference.states import same_states
 
 import tallyfold as tf
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.schemes.cavi import CAVIStep, factors_of, state_of
+from tallyfold.inference.cells.validation import ValidationCells
+from tallyfold.inference.schemes.cavi import CAVIStep
+from tallyfold.posterior.gamma_posterior import GammaTable
 from tallyfold.probability.counts import COUNTS
 
 LIKELIHOODS = list(COUNTS)
@@ -54,13 +59,9 @@ def test_the_bound_rises_at_every_single_update_of_an_axis(family, truncated, te
     state = step.start()
     bound = step.bound(state)
     for sweep, axis in itertools.product(range(5), range(3)):
-        shapes, rates = factors_of(state)
-        mean = [s / r for s, r in zip(shapes, rates, strict=True)]
-        geo = [np.exp(digamma(s)) / r for s, r in zip(shapes, rates, strict=True)]
-        phi, exposure = step._terms.sums(axis, geo, mean, 0.8)
-        shapes[axis] = step.prior_shape + geo[axis] * phi
-        rates[axis] = step.prior_shape * state["prior_rate"][axis] + exposure
-        state = state | state_of(shapes, rates)
+        terms, prior_rate = step.terms(state, step.cells), float(state.prior_rate_M[axis])
+        table = step.updated(axis, state.posterior, prior_rate, terms, state.dispersion)
+        state = replace(state, posterior=state.posterior.replace(axis, table))
         risen = step.bound(state)
         assert risen > bound - 1e-9 * abs(bound), (sweep, axis)
         bound = risen
@@ -91,26 +92,55 @@ def test_the_exact_posterior_when_the_other_axis_is_known():
     tensor = tf.CountTensor(axes, [[0, place] for place in range(5)], counts)
     step = step_for(tensor, n_components=1, prior_shape=2.0, prior_rate=3.0)
     state = step.start()
-    state["shape_1"], state["rate_1"] = np.full((5, 1), 1e9), np.full((5, 1), 1e9)
-    updated, _ = step.advance(state, 1)
-    assert updated["shape_0"] == pytest.approx(2 + counts.sum())
-    assert updated["rate_0"] == pytest.approx(3 + 5)
+    known = GammaTable(np.full((5, 1), 1e9), np.full((5, 1), 1e9))
+    updated, _ = step.advance(replace(state, posterior=state.posterior.replace(1, known)), 1)
+    assert updated.posterior.axes[0].shape_DK == pytest.approx(2 + counts.sum())
+    assert updated.posterior.axes[0].rate_DK == pytest.approx(3 + 5)
 
 
 def test_observed_zeros_equal_a_dense_sum_over_all_cells(tensor):
     step = step_for(tensor, zeros=True)
     state, _ = step.advance(step.start(), 1)
-    shapes, rates = factors_of(state)
-    mean = [s / r for s, r in zip(shapes, rates, strict=True)]
-    geo = [np.exp(digamma(s)) / r for s, r in zip(shapes, rates, strict=True)]
-    _, exposure = step._terms.sums(0, geo, mean, 1.0)
+    tables = state.posterior.axes
+    mean = [table.shape_DK / table.rate_DK for table in tables]
+    geo = [np.exp(digamma(table.shape_DK)) / table.rate_DK for table in tables]
+    terms = step.terms(state, step.cells)
+    _, exposure = terms.sums(0, geo, mean, None)
     assert exposure[0] == pytest.approx(np.einsum("jk,lk->k", mean[1], mean[2]))
     lam = np.einsum("ik,jk,lk->ijl", *mean)
     seen = tuple(tensor.indices.T)
     g = np.einsum("ik,jk,lk->ijl", *geo)[seen]
     poisson = tensor.counts @ np.log(g) - lam.sum()
     constant = COUNTS["poisson", False].log_pmf(tensor.counts, 1.0).sum() + tensor.nnz
-    assert step._terms.bound(geo, mean, 1.0) == pytest.approx(poisson + constant)
+    assert terms.bound(geo, mean, None) == pytest.approx(poisson + constant)
+
+
+def test_a_sweep_leaves_the_state_it_was_given(tensor):
+    step = step_for(tensor, "negative-binomial", True)
+    state = step.start()
+    before = deepcopy(state)
+    new, _ = step.advance(state, 1)
+    assert same_states(state, before)
+    assert not same_states(new, before)
+
+
+@pytest.mark.parametrize("truncated", [False, True])
+def test_a_states_family_goes_before_that_of_the_step(truncated, tensor):
+    """A phase may begin at a state whose likelihood another phase has chosen."""
+    validation = ValidationCells(tensor)
+    poisson, dispersed = (
+        step_for(tensor, family, truncated, validation=validation)
+        for family in ("poisson", "negative-binomial")
+    )
+    state = dispersed.start()
+    assert (poisson.start().dispersion, state.dispersion) == (None, 1.0)
+    one, bound = dispersed.advance(state, 1)
+    other, other_bound = poisson.advance(state, 1)
+    assert same_states(one, other)
+    assert bound == other_bound
+    assert dispersed.validation_score(one) == poisson.validation_score(one)
+    plain = replace(one, dispersion=None)
+    assert poisson.bound(plain) == dispersed.bound(plain) != bound
 
 
 def test_compiled_and_plain_kernels_give_the_same_fit(tensor):

@@ -1,0 +1,61 @@
+"""When a phase of a fit ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Reason = Literal["converged", "validation", "max_iter", "interrupted", "diverged"]
+
+
+@dataclass(frozen=True)
+class StoppingRules:
+    """When a phase ends.
+
+    Attributes
+    ----------
+    max_iter
+        At most `max_iter` iterations; None leaves it to the limit of the whole fit.
+    tol
+        A phase has converged when its objective changes by no more than `tol`, relative to its
+        size; 0 switches this off.
+    patience
+        Stop when the validation score has not been better for `patience` iterations; None
+        switches this off.
+    window
+        With 1, a change is the difference of the last two objectives; with more, the standard
+        deviation of the last `window`, for steps whose objective is noisy.
+    min_iter
+        Nothing but `max_iter` stops a phase before `min_iter` iterations.
+    """
+
+    max_iter: int | None = None
+    tol: float = 0.0
+    patience: int | None = 10
+    window: int = 1
+    min_iter: int = 2
+
+    def reason(self, objectives: Sequence[float], since_best: int | None) -> Reason | None:
+        """Return why a phase ends, given its objectives; None if it goes on.
+
+        `since_best` is the number of iterations since the best validation score, None without one.
+        """
+        number = len(objectives)
+        if self.max_iter is not None and number >= self.max_iter:
+            return "max_iter"
+        if number < self.min_iter:
+            return None
+        if since_best is not None and self.patience is not None and since_best >= self.patience:
+            return "validation"
+        if self.tol > 0 and self._has_settled(objectives):
+            return "converged"
+        return None
+
+    def _has_settled(self, objectives: Sequence[float]) -> bool:
+        last = np.array(objectives[-max(self.window, 2) :])
+        change = np.std(last) if self.window > 1 else abs(last[-1] - last[0])
+        enough = len(last) >= max(self.window, 2)
+        return bool(enough and change <= self.tol * max(abs(last[-1]), 1e-12))

@@ -1,0 +1,105 @@
+"""What models with Gamma factors share: parameters, sweeps of BPTF, and the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal
+
+from tallyfold.data.axis import Axis
+from tallyfold.data.tensor import CountTensor
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.cells.validation import ValidationCells
+from tallyfold.inference.encoders.information import with_widths
+from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
+from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
+from tallyfold.models.fitted import Fitted
+from tallyfold.models.parameters import (
+    Device,
+    PositiveInt,
+    Seed,
+    Share,
+    TorchBackend,
+    Variance,
+    Zeros,
+    number,
+)
+from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.posterior.gamma_posterior import GammaPosterior
+from tallyfold.probability.counts import CountLikelihood
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GammaModel(CountModel):
+    """Base of models whose factors have Gamma posteriors."""
+
+    many_processes: ClassVar[bool] = True
+    zeros: Zeros = "missing"
+    truncated: bool | None = None
+    prior_shape: Annotated[float, number(0, 1e6)] = 1.0
+    prior_rate: Annotated[float, number(0, 1e12)] | None = None
+    validation: Share | None = 0.1
+    random_state: Seed = 0
+    backend: TorchBackend = "auto"
+    device: Device = "cpu"
+
+    def _gamma_fitted(
+        self,
+        posterior: GammaPosterior,
+        axes: Sequence[Axis],
+        cells: TrainingCells,
+        likelihood: CountLikelihood,
+        dispersion: float | None = None,
+    ) -> Fitted:
+        """Return the result of a fit: the posterior, completed, with its labels."""
+        completed = posterior.completed(self._informed(cells))
+        factors = GammaFactors(*names_and_labels(axes), completed)
+        return Fitted(tuple(axes), factors, likelihood, dispersion)
+
+    def _validation_cells(self, held_out: CountTensor | None) -> ValidationCells | None:
+        return None if held_out is None else ValidationCells(held_out, self.backend)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SweptModel(GammaModel):
+    """Base of models that are fitted by sweeps of BPTF, at least at first."""
+
+    likelihood: Literal["poisson", "negative-binomial", "auto"] = "poisson"
+    dispersion: Variance | None = None
+    patience: PositiveInt = 10
+
+    def _sweeps(
+        self, cells: TrainingCells, held_out: CountTensor | None, n_components: int, family: str
+    ) -> CAVIStep:
+        return CAVIStep(
+            cells=cells,
+            likelihood=choose_likelihood(family, self.truncated, self.zeros),
+            zeros_observed=self.zeros == "observed",
+            n_components=n_components,
+            prior_shape=self.prior_shape,
+            prior_rate=self.prior_rate,
+            dispersion=self.dispersion,
+            seed=self.random_state,
+            backend=self.backend,
+            validation=self._validation_cells(held_out),
+        )
+
+    def _make_fitted(self, state: CAVIState, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+        family = "poisson" if state.dispersion is None else "negative-binomial"
+        likelihood = choose_likelihood(family, self.truncated, self.zeros)
+        return self._gamma_fitted(state.posterior, axes, cells, likelihood, state.dispersion)
+
+
+def with_fisher_widths(
+    fitted: Fitted,
+    cells: TrainingCells,
+    dispersion: float | None,
+    prior_shape: float,
+    backend: str,
+) -> Fitted:
+    """Return the result with intervals as wide as the Fisher information of the cells demands."""
+    assert isinstance(fitted.factors, GammaFactors)
+    assert fitted.likelihood is not None
+    factors = fitted.factors
+    gammas = with_widths(factors.gammas, cells, fitted.likelihood, dispersion, prior_shape, backend)
+    return replace(fitted, factors=GammaFactors(factors.names, factors.labels, gammas))

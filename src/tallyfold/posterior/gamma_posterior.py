@@ -1,0 +1,173 @@
+"""Gamma posteriors of every axis: the one value that fits, fold-in and predictions share.
+
+Factors of all axes are independent given the data. The factors of an axis are a `GammaTable`, a row
+per entity; so are the multipliers of a combination of axes, a `DerivedAxis` with one component.
+During a fit tables have a row per label. When it ends they are completed by a last row for entities
+never seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.posterior.factors import rates_at
+from tallyfold.probability import gamma
+
+if TYPE_CHECKING:
+    from tallyfold.posterior.derived_axis import DerivedAxis
+
+Floats = npt.NDArray[np.float64]
+Rows = slice | npt.NDArray[Any]
+
+LEAST_SHAPE, LEAST_RATE, MOST_RATE = 1e-6, 1e-200, 1e200
+NO_LIMIT = 1e300
+"""The widest shape of a row without a cell: its spread is that of its axis, not its cells'."""
+
+
+@dataclass(frozen=True)
+class GammaTable:
+    """Gamma(shape, rate) for every row and component of an axis.
+
+    Attributes
+    ----------
+    shape_DK, rate_DK
+        Of the Gamma distributions.
+    widest_DK
+        Upper bounds of the shapes that intervals are computed with: a mean-field posterior is too
+        narrow, and these are what the cells' Fisher information allows. None: the shapes.
+    """
+
+    shape_DK: Floats
+    rate_DK: Floats
+    widest_DK: Floats | None = None
+
+    @cached_property
+    def mean_DK(self) -> Floats:
+        """Arithmetic means."""
+        return np.asarray(self.shape_DK / self.rate_DK)
+
+    @cached_property
+    def geometric_mean_DK(self) -> Floats:
+        """Geometric means, exp E ln z."""
+        return gamma.geometric_mean(self.shape_DK, self.rate_DK)
+
+    @cached_property
+    def widened(self) -> GammaTable:
+        """The same means, with the spread that the cells' information allows."""
+        if self.widest_DK is None:
+            return self
+        shape_DK = np.minimum(self.shape_DK, self.widest_DK)
+        return GammaTable(shape_DK, shape_DK * (self.rate_DK / self.shape_DK))
+
+    def rows(self, which: Rows) -> GammaTable:
+        """Return some of the rows."""
+        widest = None if self.widest_DK is None else self.widest_DK[which]
+        return GammaTable(self.shape_DK[which], self.rate_DK[which], widest)
+
+    def with_rows(self, which: Rows, table: GammaTable) -> GammaTable:
+        """Return a copy with other values in some rows."""
+        return GammaTable(
+            _written(self.shape_DK, which, table.shape_DK),
+            _written(self.rate_DK, which, table.rate_DK),
+            None
+            if self.widest_DK is None or table.widest_DK is None
+            else _written(self.widest_DK, which, table.widest_DK),
+        )
+
+    def completed(self, seen_D: npt.NDArray[np.bool_]) -> GammaTable:
+        """Give rows never seen, and one more row, the mean and the spread of the rows seen."""
+        shape_DK = np.maximum(self.shape_DK, LEAST_SHAPE)
+        rate_DK = np.clip(self.rate_DK, LEAST_RATE, MOST_RATE)
+        rows = seen_D if seen_D.any() else np.ones_like(seen_D)
+        mean_DK = shape_DK[rows] / rate_DK[rows]
+        mean_K = mean_DK.mean(axis=0)
+        variance_K = mean_DK.var(axis=0) + (mean_DK / rate_DK[rows]).mean(axis=0)
+        typical_K = np.clip(mean_K**2 / np.maximum(variance_K, 1e-300), LEAST_SHAPE, 1e12)
+        rate_K = np.clip(typical_K / np.maximum(mean_K, 1e-300), LEAST_RATE, MOST_RATE)
+        return GammaTable(
+            np.vstack([np.where(seen_D[:, None], shape_DK, typical_K), typical_K]),
+            np.vstack([np.where(seen_D[:, None], rate_DK, rate_K), rate_K]),
+        )
+
+
+@dataclass(frozen=True)
+class GammaPosterior:
+    """The Gamma posteriors of every axis, and of combinations of axes.
+
+    Attributes
+    ----------
+    axes
+        One table per axis, all with the same components.
+    derived
+        Multipliers of combinations of axes; they multiply the rates that the axes give.
+    """
+
+    axes: tuple[GammaTable, ...]
+    derived: tuple[DerivedAxis, ...] = ()
+
+    @classmethod
+    def of(cls, shapes: Sequence[Floats], rates: Sequence[Floats]) -> GammaPosterior:
+        """Build from the shapes and rates of every axis."""
+        return cls(tuple(GammaTable(*pair) for pair in zip(shapes, rates, strict=True)))
+
+    @property
+    def means(self) -> list[Floats]:
+        """The arithmetic means of every axis."""
+        return [table.mean_DK for table in self.axes]
+
+    @property
+    def geometric_means(self) -> list[Floats]:
+        """The geometric means of every axis."""
+        return [table.geometric_mean_DK for table in self.axes]
+
+    def replace(self, axis: int, table: GammaTable) -> GammaPosterior:
+        """Return the posterior with another table for one axis; the others are shared."""
+        return replace(self, axes=(*self.axes[:axis], table, *self.axes[axis + 1 :]))
+
+    def completed(self, seen: Sequence[npt.NDArray[np.bool_]]) -> GammaPosterior:
+        """Return the posterior with every axis completed, see `GammaTable.completed`."""
+        pairs = zip(self.axes, seen, strict=True)
+        return replace(self, axes=tuple(table.completed(seen_D) for table, seen_D in pairs))
+
+    def rate_moments(self, indices_NM: npt.NDArray[np.integer]) -> tuple[Floats, Floats]:
+        """Return mean and variance of the rates of cells; exact, since all are independent.
+
+        The tables must be completed; position -1 is an entity never seen.
+        """
+        squares = [mean**2 for mean in self.means]
+        seconds = [
+            square * (1 + 1 / table.shape_DK)
+            for square, table in zip(squares, self.axes, strict=True)
+        ]
+        variance_N = rates_at(seconds, indices_NM) - rates_at(squares, indices_NM)
+        mean_N, variance_N = rates_at(self.means, indices_NM), np.maximum(variance_N, 0.0)
+        for derived in self.derived:
+            multiplier_N, spread_N = derived.moments(indices_NM)
+            variance_N = multiplier_N**2 * (variance_N * (1 + spread_N) + mean_N**2 * spread_N)
+            mean_N = mean_N * multiplier_N
+        return mean_N, variance_N
+
+    def multipliers(self, indices_NM: npt.NDArray[np.integer]) -> Floats:
+        """Return the mean multiplier of each cell, all combinations together."""
+        product_N = np.ones(len(indices_NM))
+        for derived in self.derived:
+            product_N *= derived.moments(indices_NM)[0]
+        return product_N
+
+    def draws(self, n: int, rng: np.random.Generator) -> Iterator[list[Floats]]:
+        """Draw the factors of all axes n times, with the spread of their intervals."""
+        tables = [table.widened for table in self.axes]
+        for _ in range(n):
+            yield [gamma.sample(rng, table.shape_DK, table.rate_DK) for table in tables]
+
+
+def _written(table: Floats, rows: Rows, values: Floats) -> Floats:
+    copy = table.copy()
+    copy[rows] = values
+    return copy
