@@ -14,7 +14,7 @@ from tallyfold.errors import ParameterError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallyfold.evaluation.paper.setting import Reproduction, Setting, Tensors
+    from tallyfold.paper.setting import Reproduction, Setting, Tensors
 
 
 def reproduce(
@@ -66,7 +66,7 @@ def reproduce(
       tallyfold reproduce mae --quick
       tallyfold reproduce loglik --data tensors/ --tensors nips,grocery --out results/
     """  # noqa: D301
-    from tallyfold.evaluation.paper.experiments import EXPERIMENTS
+    from tallyfold.paper.experiments import EXPERIMENTS
 
     screen = console()
     if show_list or name is None:
@@ -78,7 +78,7 @@ def reproduce(
         raise ParameterError(
             f"the experiment must be 'all' or one of {', '.join(EXPERIMENTS)}; got {name!r}."
         )
-    from tallyfold.evaluation.paper.setting import Setting, check_tensors
+    from tallyfold.paper.setting import Setting, check_tensors
 
     refuse_unwritable(out)
     chosen = _chosen(data, tensors)
@@ -100,8 +100,8 @@ def reproduce(
 def _run_one(
     name: str, setting: "Setting", out: Path, command: str, figures: bool, screen: "Console"
 ) -> None:
-    from tallyfold.evaluation.paper.experiments import EXPERIMENTS
-    from tallyfold.report.reproduction import write_reproduction
+    from tallyfold.paper.experiments import EXPERIMENTS
+    from tallyfold.paper.page import write_reproduction
 
     screen.print(f"{name}: {EXPERIMENTS[name].asks}", style="bold")
     try:
@@ -118,7 +118,7 @@ def _run_one(
 
 def _show(result: "Reproduction", screen: "Console", most: int = 60) -> None:
     """Print the tables, numbers with four digits, and what to know when reading them."""
-    from tallyfold.report.markdown import table_cells
+    from tallyfold.paper.markdown import table_cells
 
     for title, frame in result.tables.items():
         columns, rows = table_cells(frame)
@@ -132,7 +132,7 @@ def _show(result: "Reproduction", screen: "Console", most: int = 60) -> None:
 
 
 def _chosen(data: Path | None, tensors: str | None) -> "Tensors":
-    from tallyfold.evaluation.paper.setting import built_in_tensors, tensors_in
+    from tallyfold.paper.setting import built_in_tensors, tensors_in
 
     found = built_in_tensors() if data is None else tensors_in(data)
     wanted = split_names(tensors) or list(found)
