@@ -27,9 +27,9 @@ from tallyfold.models.base import CountModel
 from tallyfold.probability.counts import COUNTS
 from tallyfold.probability.mixture import CountMixture
 from tallyfold.report import plots
+from tallyfold.report.ordering import places_of
 from tallyfold.report.plots.legible import legible
-from tallyfold.report.plots.order import places_of
-from tallyfold.report.plots.pit import mean_pit
+from tallyfold.report.plots.pit_histogram import mean_pit
 from tallyfold.report.plots.style import COLOURS
 from tallyfold.report.plots.whiskers import value_limit
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from tallyfold.errors import ParameterError
 from tallyfold.evaluation.profiles import profile
-from tallyfold.report.plots.legible import legible
-from tallyfold.report.plots.naming import check_level, percent
+from tallyfold.report.plots.inputs import check_level
+from tallyfold.report.plots.legible import legible, percent
 from tallyfold.report.plots.style import (
     Panels,
     drawing_panels,

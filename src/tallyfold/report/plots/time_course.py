@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.errors import DataError
-from tallyfold.report.plots.legible import in_words, legible
-from tallyfold.report.plots.naming import check_level, chosen_components, names_of, percent
-from tallyfold.report.plots.order import are_names, places_of
+from tallyfold.report.ordering import are_names, places_of
+from tallyfold.report.plots.inputs import check_level, chosen_components, names_of
+from tallyfold.report.plots.legible import in_words, legible, percent
 from tallyfold.report.plots.style import (
     add_legend_below,
     drawing,

@@ -8,7 +8,7 @@ import numpy as np
 
 from tallyfold.errors import DataError
 from tallyfold.evaluation.metrics import METRICS
-from tallyfold.report.plots.frames import read_numbers
+from tallyfold.report.plots.inputs import read_numbers
 from tallyfold.report.plots.style import (
     COLOURS,
     PALE_INK,

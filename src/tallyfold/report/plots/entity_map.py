@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallyfold.models.parameters import check_parameters, integer
-from tallyfold.report.plots.frames import has_column, read_numbers
-from tallyfold.report.plots.legible import legible
-from tallyfold.report.plots.naming import percent
+from tallyfold.report.plots.inputs import has_column, read_numbers
+from tallyfold.report.plots.legible import legible, percent
 from tallyfold.report.plots.room import write_where_there_is_room
 from tallyfold.report.plots.style import COLOURS, add_legend, drawing, finish, look
 

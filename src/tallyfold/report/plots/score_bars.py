@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from tallyfold.report.plots.frames import read_numbers
+from tallyfold.report.plots.inputs import read_numbers
 from tallyfold.report.plots.legible import legible
 from tallyfold.report.plots.style import COLOURS, Panels, drawing_panels, finish
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tallyfold.report.component_map import map_places
-from tallyfold.report.plots.legible import legible
-from tallyfold.report.plots.naming import names_of, percent
+from tallyfold.report.plots.inputs import names_of
+from tallyfold.report.plots.legible import legible, percent
 from tallyfold.report.plots.room import write_where_there_is_room
 from tallyfold.report.plots.style import COLOURS, INK, drawing, finish
 

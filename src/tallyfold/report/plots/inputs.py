@@ -1,4 +1,4 @@
-"""Which components to show, and what to call them."""
+"""What figures are given: components, levels and frames, checked."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallyfold.errors import ParameterError
+from tallyfold.data.events import read_columns
+from tallyfold.errors import DataError, ParameterError
 from tallyfold.models.expected import checked_model
 from tallyfold.models.parameters import check_parameters, integer, number
 from tallyfold.report.plots.legible import in_words
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from tallyfold.models.base import CountModel
 
 
@@ -59,6 +62,32 @@ def check_level(level: Any) -> None:
     check_parameters({"level": level}, {"level": number(0, 1)})
 
 
-def percent(share: float) -> str:
-    """Write a share in per cent, with as many digits as it needs."""
-    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
+def read_numbers(
+    frame: Any, numbers: Sequence[str], others: Sequence[str] = (), *, missing: bool = False
+) -> pd.DataFrame:
+    """Return columns of a frame, some of them finite numbers; with `missing` some may be absent."""
+    table: pd.DataFrame = read_columns(frame, [*dict.fromkeys([*others, *numbers])])[0].to_pandas()
+    if not len(table):
+        raise DataError("the table has no row; there is nothing to draw.")
+    for name in numbers:
+        table[name] = _as_numbers(table[name], name, missing)
+    return table.reset_index(drop=True)
+
+
+def has_column(frame: Any, name: str) -> bool:
+    """Tell whether a frame has a column."""
+    return name in getattr(frame, "columns", ())
+
+
+def _as_numbers(column: pd.Series[Any], name: str, missing: bool) -> pd.Series[float]:
+    import pandas as pd
+
+    values = pd.to_numeric(column, errors="coerce").astype(float)
+    bad = ~np.isfinite(values) & ~(column.isna() & missing)
+    if bad.any():
+        rows = ", ".join(f"row {row}: {column[row]!r}" for row in np.flatnonzero(bad)[:5])
+        raise DataError(
+            f"column {name!r} must hold finite numbers; got {int(bad.sum()):,} rows without one, "
+            f"{rows}. Drop or mend them."
+        )
+    return values

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallyfold.report.plots.legible import LONGEST, legible, wrapped
-from tallyfold.report.plots.naming import check_level, checked_component, percent
+from tallyfold.report.plots.inputs import check_level, checked_component
+from tallyfold.report.plots.legible import LONGEST, legible, percent, wrapped
 from tallyfold.report.plots.style import drawing, finish, in_percent
 from tallyfold.report.plots.whiskers import horizontal_bars
 

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tallyfold.errors import ParameterError
-from tallyfold.report.ordering import MOST_NUMBERS
-from tallyfold.report.plots.bars import draw_strongest, strongest_labels
-from tallyfold.report.plots.course import band_words, draw_course, ordered_places, write_places
-from tallyfold.report.plots.legible import legible
-from tallyfold.report.plots.naming import checked_component, percent
-from tallyfold.report.plots.order import places_of
+from tallyfold.report.ordering import MOST_NUMBERS, places_of
+from tallyfold.report.plots.component_bars import draw_strongest, strongest_labels
+from tallyfold.report.plots.inputs import checked_component
+from tallyfold.report.plots.legible import legible, percent
 from tallyfold.report.plots.style import Panels, drawing_panels, finish
+from tallyfold.report.plots.time_course import band_words, draw_course, ordered_places, write_places
 
 if TYPE_CHECKING:
     from tallyfold.models.base import CountModel

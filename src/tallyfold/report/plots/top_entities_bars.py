@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tallyfold.errors import ParameterError
 from tallyfold.evaluation.profiles import top_entities
 from tallyfold.models.parameters import check_parameters, integer
-from tallyfold.report.plots.frames import has_column, read_numbers
+from tallyfold.report.plots.inputs import has_column, read_numbers
 from tallyfold.report.plots.legible import in_words, legible, wrapped
 from tallyfold.report.plots.style import drawing, finish
 from tallyfold.report.plots.whiskers import horizontal_bars

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallyfold.report.plots.pit import mean_pit
+from tallyfold.report.plots.pit_histogram import mean_pit
 from tallyfold.report.plots.style import COLOURS, PALE_INK, drawing, finish
 
 if TYPE_CHECKING:
