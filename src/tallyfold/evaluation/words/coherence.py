@@ -12,7 +12,6 @@ from tallyfold.data.axis import Axis, axis_number, python_values
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.evaluation.words.cooccurrence import EPSILON, Cooccurrence
-from tallyfold.evaluation.words.neighbours import nearest_rows
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model
 from tallyfold.models.parameters import SEED, check_parameters, integer, number
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+AT_ONCE = 2**22
+"""Distances that are worked out at once."""
 
 
 class Coherence(NamedTuple):
@@ -265,3 +267,19 @@ class _Words:
             place_SN[:, first_P].ravel(), place_SN[:, second_P].ravel(), epsilon=epsilon
         )
         return np.asarray(npmi.reshape(len(lists_SN), -1).mean(axis=1))
+
+
+def nearest_rows(factor_WK: Floats, rows_S: Ints, number: int) -> Ints:
+    """Return the rows nearest to some rows by Euclidean distance, nearest first, itself first."""
+    centred_WK = factor_WK - factor_WK.mean(axis=0)  # keeps digits in the difference of squares
+    square_W = (centred_WK**2).sum(axis=1)
+    near_SN = np.empty((len(rows_S), number), np.int64)
+    width = max(1, AT_ONCE // len(factor_WK))
+    for start in range(0, len(rows_S), width):
+        rows = rows_S[start : start + width]
+        distance = square_W - 2 * centred_WK[rows] @ centred_WK.T
+        distance[np.arange(len(rows)), rows] = -np.inf
+        near = np.argpartition(distance, number - 1, axis=1)[:, :number]
+        order = np.argsort(np.take_along_axis(distance, near, axis=1), axis=1, kind="stable")
+        near_SN[start : start + width] = np.take_along_axis(near, order, axis=1)
+    return near_SN

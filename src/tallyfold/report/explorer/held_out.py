@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import LabelError
-from tallyfold.evaluation.metrics import METRICS, scores_of
+from tallyfold.evaluation.metrics import METRICS, coverage, scores_of
 from tallyfold.evaluation.predictions import Predictions
-from tallyfold.evaluation.scores import coverage
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
 from tallyfold.models.constant import Constant

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
+from tallyfold.evaluation.scaling import component_places
 from tallyfold.models.base import CountModel
 from tallyfold.posterior.interactions import Interaction
-from tallyfold.report.component_map import map_places
 from tallyfold.report.explorer.entities import LEVEL, axis_entry, label_text, limits, weights_of
 from tallyfold.report.explorer.facts import data_entry, fit_entry
 from tallyfold.report.explorer.held_out import held_out_entry
@@ -52,7 +52,7 @@ def _factors_entry(model: CountModel, train: CountTensor | None) -> dict[str, An
         return {"components": [], "axes": [], "mapped": None}
     share_K = factors.shares()
     weights = [weights_of(factors, name) for name in factors.names]
-    places_K2, mapped = map_places([each.mean_DK for each in weights])
+    places_K2, mapped = component_places([each.mean_DK for each in weights])
     rooms = limits([len(axis) for axis in model.axes_], len(share_K))
     return {
         "components": [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallyfold.report.component_map import map_places
+from tallyfold.evaluation.scaling import component_places
 from tallyfold.report.plots.inputs import names_of
 from tallyfold.report.plots.legible import legible, percent
 from tallyfold.report.plots.room import write_where_there_is_room
@@ -56,7 +56,7 @@ def component_map(
     posterior = model.posterior_
     means = [posterior.mean(name) for name in (posterior.names if axes is None else axes)]
     weights = [mean_DK / np.maximum(mean_DK.sum(axis=0), 1e-300) for mean_DK in means]
-    place_K2, seen = map_places(weights)
+    place_K2, seen = component_places(weights)
     share_K = posterior.shares()
     names, how = legible(names_of(model, named_by))
     with drawing(ax, (6.4, 4.8)) as ax:
