@@ -171,7 +171,7 @@ def build(
         )
     )
     write_counts(tensor, out)
-    facts = {**facts_of(tensor), "written": out, "paper": _paper(dataset)}
+    facts = {**facts_of(tensor), "written": out, "paper": dataset.paper}
     if as_json:
         typer.echo(json.dumps(facts, ensure_ascii=False, indent=2))
         return
@@ -246,27 +246,10 @@ def _sizes(dataset: "Dataset") -> str:
     return f"{sizes}, {dataset.nonzeros:,} non-zeros"
 
 
-def _paper(dataset: "Dataset") -> dict[str, Any] | None:
-    if not dataset.nonzeros:
-        return None
-    return {"shape": list(dataset.shape), "nonzeros": dataset.nonzeros}
-
-
 def _plain(dataset: "Dataset") -> dict[str, Any]:
     """Return an entry as plain values that JSON can hold."""
-    return {
-        "title": dataset.title,
-        "what": dataset.what,
-        "axes": list(dataset.axes),
-        "paper": _paper(dataset),
-        "way": dataset.way,
-        "origin": dataset.origin,
-        "terms": dataset.terms,
-        "files": list(dataset.files),
-        "steps": list(dataset.steps),
-        "remarks": dataset.remarks,
-        "options": dataset.options,
-    }
+    first = ("title", "what", "axes", "paper", "way", "origin", "terms", "files", "steps")
+    return {name: getattr(dataset, name) for name in (*first, "remarks", "options")}
 
 
 def _show_dataset(name: str, dataset: "Dataset", out: "Console") -> None:

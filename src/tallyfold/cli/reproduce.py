@@ -82,7 +82,8 @@ def reproduce(
 
     refuse_unwritable(out)
     chosen = _chosen(data, tensors)
-    if data is not None and (name == "all" or EXPERIMENTS[name].takes_data):
+    run = list(EXPERIMENTS) if name == "all" else [name]
+    if data is not None and any(EXPERIMENTS[one].takes_data for one in run):
         check_tensors(chosen)
     setting = Setting(
         chosen,
@@ -92,8 +93,10 @@ def reproduce(
         trials,
         lambda line: screen.print(line, markup=False, overflow="ellipsis", no_wrap=True),
     )
-    command = _command(name, quick, data, tensors, seeds, trials)
-    for one in EXPERIMENTS if name == "all" else [name]:
+    given = {"--data": data and "FOLDER", "--tensors": tensors, "--seeds": seeds, "--tune": trials}
+    parts = ["--quick"] * quick + [str(part) for pair in given.items() if pair[1] for part in pair]
+    command = shlex.join(["tallyfold", "reproduce", name, *parts])  # the folder stays private
+    for one in run:
         _run_one(one, setting, out, command, figures, screen)
 
 
@@ -118,7 +121,7 @@ def _run_one(
 
 def _show(result: "Reproduction", screen: "Console", most: int = 60) -> None:
     """Print the tables, numbers with four digits, and what to know when reading them."""
-    from tallyfold.paper.markdown import table_cells
+    from tallyfold.paper.page import table_cells
 
     for title, frame in result.tables.items():
         columns, rows = table_cells(frame)
@@ -142,21 +145,3 @@ def _chosen(data: Path | None, tensors: str | None) -> "Tensors":
             f"--tensors must be among {', '.join(found)}; got {', '.join(unknown)}."
         )
     return {name: found[name] for name in wanted}
-
-
-def _command(
-    name: str,
-    quick: bool,
-    data: Path | None,
-    tensors: str | None,
-    seeds: int | None,
-    trials: int | None,
-) -> str:
-    """Return the command for the page: the data's folder stays private."""
-    parts = ["tallyfold", "reproduce", name]
-    parts += ["--quick"] if quick else []
-    parts += ["--data", "FOLDER"] if data is not None else []
-    parts += ["--tensors", tensors] if tensors else []
-    parts += ["--seeds", str(seeds)] if seeds else []
-    parts += ["--tune", str(trials)] if trials else []
-    return shlex.join(parts)

@@ -10,7 +10,7 @@ from typing import Any
 
 @cache
 def described(part: str = "experiments") -> dict[str, Any]:
-    """Return a part of the file: the ``"experiments"`` by name, or the ``"texts"`` they share."""
+    """Return a part of the file: the experiments, the ``"texts"`` they share, ``"stands_for"``."""
     text = files("tallyfold.paper").joinpath("experiments.toml").read_text(encoding="utf-8")
     found: dict[str, Any] = tomllib.loads(text)[part]
     return found

@@ -6,20 +6,12 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from tallyfold.paper.descriptions import described
+
 if TYPE_CHECKING:
     import pandas as pd
 
-STANDS_FOR = {
-    "nips": "NIPS",
-    "acl": "DBLP",
-    "dblp": "DBLP",
-    "hotel_review": "Review",
-    "video_review": "Review",
-    "movie_rating": "Rating",
-    "video_rating": "Rating",
-    "grocery": "Game",
-    "game": "Game",
-}
+STANDS_FOR: dict[str, str] = described("stands_for")
 """Which of the paper's data sets a tensor stands for; others have no published figure."""
 
 TEST_SHARE = 0.2
@@ -35,16 +27,15 @@ def published() -> pd.DataFrame:
         return pd.read_csv(stream, keep_default_na=False)
 
 
+@cache
+def _values() -> dict[tuple[str, ...], float]:
+    keys = ["experiment", "dataset", "model", "quantity"]
+    return published().set_index(keys)["value"].astype(float).to_dict()  # type: ignore[return-value]
+
+
 def published_value(experiment: str, dataset: str, model: str, quantity: str) -> float | None:
     """Return one figure for a tensor's name, or None if the paper has none."""
-    table = published()
-    found = table[
-        (table["experiment"] == experiment)
-        & (table["dataset"] == STANDS_FOR.get(dataset, dataset))
-        & (table["model"] == model)
-        & (table["quantity"] == quantity)
-    ]
-    return None if found.empty else float(found["value"].iloc[0])
+    return _values().get((experiment, STANDS_FOR.get(dataset, dataset), model, quantity))
 
 
 def published_loglik(experiment: str, dataset: str, model: str) -> float | None:

@@ -49,6 +49,11 @@ class Dataset:
         return "your download" if self.files else "ready"
 
     @property
+    def paper(self) -> dict[str, Any] | None:
+        """The size that the paper reports; None if the paper does not have it."""
+        return {"shape": self.shape, "nonzeros": self.nonzeros} if self.nonzeros else None
+
+    @property
     def options(self) -> dict[str, Any]:
         """The options of ``build`` that are its own, with their defaults."""
         if self.build is None:

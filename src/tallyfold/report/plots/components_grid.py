@@ -60,7 +60,7 @@ def components_grid(
     names = list(model.posterior_.names if axes is None else axes)
     if isinstance(axes, str) or not names:
         raise ParameterError(f"`axes` must be a list of axes or None; got {axes!r}.")
-    lines = _ordered(model, names) if ordered is None else list(ordered)
+    lines = [n for n in names if _is_ordered(model, n)] if ordered is None else list(ordered)
     width = 3.4 * len(names) if len(names) > 1 else 6.4
     with drawing_panels(ax, len(names), len(names), (width, 1.4 + 0.26 * max(top, 6))) as panels:
         for panel, name in zip(panels, names, strict=True):
@@ -80,17 +80,12 @@ def components_grid(
     return panels
 
 
-def _ordered(model: CountModel, names: Sequence[str]) -> list[str]:
-    """Return the axes that look like a line of time or of numbers."""
-    found = []
-    for name in names:
-        labels = model.axes_[model.posterior_.axis_number(name)].labels
-        places = places_of(labels)
-        if places is None or len(places) < 2:
-            continue
-        if places.dtype.kind == "M" or len(places) <= MOST_NUMBERS:
-            found.append(name)
-    return found
+def _is_ordered(model: CountModel, name: str) -> bool:
+    """Tell whether an axis looks like a line of time or of numbers."""
+    places = places_of(model.axes_[model.posterior_.axis_number(name)].labels)
+    if places is None or len(places) < 2:
+        return False
+    return places.dtype.kind == "M" or len(places) <= MOST_NUMBERS
 
 
 def _broken(words: str) -> str:

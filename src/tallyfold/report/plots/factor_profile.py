@@ -71,6 +71,7 @@ def factor_profile(
     names, how = legible(asked, 34 if len(asked) > 1 else 60)
     (axis_name,), axis_how = legible([axis])
     limit = max(value_limit(value_K, high_K) for value_K, _, high_K in profiles)
+    spread = any(bool((high_K > low_K).any()) for _, low_K, high_K in profiles)
     size = (max(6.4, 3.1 * min(3, len(asked))), 3.4 * -(-len(asked) // 3))
     with drawing_panels(ax, len(asked), min(3, len(asked)), size, sharey=True) as panels:
         for number, (panel, profile) in enumerate(zip(panels, profiles, strict=True)):
@@ -78,7 +79,7 @@ def factor_profile(
             panel.xaxis.set_major_locator(MaxNLocator(16, integer=True))
             in_percent(panel.yaxis)
             finish(panel, names[number], "component", "", how, "y")
-        words = f"\n(whiskers: {percent(level)} interval)" if _spread(profiles) else ""
+        words = f"\n(whiskers: {percent(level)} interval)" if spread else ""
         panels[0].set_ylabel(f"share of the {axis_name}'s rate{words}", **axis_how)
         if len(asked) == 1:
             panels[0].set_title(f"What the rate of {names[0]} is made of", loc="left", **how)
@@ -98,7 +99,3 @@ def _shares(
     )
     scale_K = share_K / np.maximum(mean_K, 1e-300)
     return share_K, scale_K * low_K, scale_K * high_K
-
-
-def _spread(profiles: list[tuple[Floats, Floats, Floats]]) -> bool:
-    return any(bool((high_K > low_K).any()) for _, low_K, high_K in profiles)

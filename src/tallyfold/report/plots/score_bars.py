@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tallyfold.report.plots.inputs import read_numbers
 from tallyfold.report.plots.legible import legible
 from tallyfold.report.plots.style import COLOURS, Panels, drawing_panels, finish
+from tallyfold.report.plots.whiskers import name_rows
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
+OURS: Any = {"color": COLOURS[0], "marker": "o", "markersize": 6, "linestyle": ""}
+PUBLISHED: Any = OURS | {"color": COLOURS[1], "marker": "D", "mfc": "none", "mew": 1.4}
 
 
 def score_bars(
@@ -63,69 +63,32 @@ def score_bars(
     columns = min(3, len(parts))
     rows = ceil(len(parts) / columns)
     size = (max(6.4, 2.9 * columns + 0.8), rows * (0.75 + 0.3 * len(models)) + 1.0)
+    below = "" if len(parts) > 1 and ax is None else xlabel or score  # panels are too narrow for it
     with drawing_panels(ax, len(parts), columns, size) as panels:
         for number, (panel, (name, part)) in enumerate(zip(panels, parts, strict=True)):
-            _draw(panel, part, numbers, model, models, error, published)
+            place = part[model].map(models.index)
+            bars = part[error] if error else None
+            panel.errorbar(part[score], place, xerr=bars, capsize=2.5, **OURS)
+            if published:
+                panel.plot(part[published], place + 0.22, **PUBLISHED)
+            name_rows(panel, models, 30)
+            panel.margins(x=0.12)
             (text,), how = legible([name], 28)
-            finish(
-                panel,
-                text,
-                "" if len(parts) > 1 and ax is None else xlabel or score,
-                "",
-                how,
-                "both",
-            )
+            finish(panel, text, below, "", how, "both")
             if ax is None and number % columns:
                 panel.tick_params(labelleft=False)
         if ax is None:
-            _headline(panels, _titles(title, score, xlabel), error, published)
+            texts, how = legible([title or f"{score} by model", xlabel or score], 90)
+            lines = texts if len(panels) > 1 else texts[:1]
+            panels[0].figure.suptitle("\n".join(lines), fontsize=11, **how)
+            if published:
+                _add_legend(panels, "ours (± one standard error)" if error else "ours")
     return panels
 
 
-def _draw(
-    ax: Axes,
-    part: pd.DataFrame,
-    numbers: list[str],
-    model: str,
-    models: list[Any],
-    error: str | None,
-    published: str | None,
-) -> None:
-    place = part[model].map(models.index)
-    names, how = legible(models, 30)
-    ours: Any = {
-        "color": COLOURS[0],
-        "marker": "o",
-        "markersize": 6,
-        "linestyle": "",
-        "capsize": 2.5,
-    }
-    printed: Any = {"marker": "D", "markersize": 6, "linestyle": "", "mfc": "none", "mew": 1.4}
-    ax.errorbar(part[numbers[0]], place, xerr=part[error] if error else None, **ours)
-    if published:
-        ax.plot(part[published], place + 0.22, color=COLOURS[1], **printed)
-    ax.set_yticks(range(len(names)), names, **how)
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.tick_params(axis="y", length=0)
-    ax.margins(x=0.12)
-
-
-def _titles(title: str | None, score: str, xlabel: str | None) -> list[str]:
-    """Return the title, and the label of all panels, which are too narrow for it, below."""
-    return [title or f"{score} by model", xlabel or score]
-
-
-def _headline(panels: Panels, titles: list[str], error: str | None, published: str | None) -> None:
+def _add_legend(panels: Panels, ours: str) -> None:
     from matplotlib.lines import Line2D
 
-    figure = panels[0].figure
-    texts, how = legible(titles, 90)
-    lines = texts if len(panels) > 1 else texts[:1]
-    figure.suptitle("\n".join(lines), fontsize=11, **how)
-    if published:
-        dots = [
-            Line2D([], [], color=COLOURS[0], marker="o", linestyle="", markersize=6),
-            Line2D([], [], color=COLOURS[1], marker="D", linestyle="", mfc="none", mew=1.4),
-        ]
-        names = ["ours (± one standard error)" if error else "ours", "published"]
-        figure.legend(dots, names, loc="outside lower center", ncols=2)
+    dots = [Line2D([], [], **style) for style in (OURS, PUBLISHED)]
+    names = [ours, "published"]
+    panels[0].figure.legend(dots, names, loc="outside lower center", ncols=2)

@@ -20,16 +20,7 @@ if TYPE_CHECKING:
 Panels = npt.NDArray[np.object_]
 """Axes of a figure with several panels, in reading order."""
 
-COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
-    "#7F7F7F",
-)
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 """Okabe and Ito's colours; their yellow cannot be read on white, so a grey stands for it."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
