@@ -15,18 +15,24 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_LINES = 8
+SHARE = "share of the cells, %"
 
-Titled = Iterator[tuple[str, "Axes"]]
+Curves = Iterator[tuple[str, tuple[Any, ...], dict[str, str]]]
+"""The title of a figure, and what `score_curves` takes."""
 
 
 def figures_of(name: str, result: Reproduction) -> dict[str, Axes]:
     """Draw the figures of an experiment, by title; of several panels the first is given."""
-    return dict(DRAWN.get(name, _dots)(name, result))
+    if name == "qualitative":
+        return dict(_qualitative(result))
+    if name in CURVES:
+        lines = CURVES[name](result)
+        return {title: plots.score_curves(*data, **words) for title, data, words in lines}  # type: ignore[arg-type]
+    return dict(_dots(name, next(iter(result.tables.values()))))
 
 
-def _dots(name: str, result: Reproduction) -> Titled:
-    """Draw columns of the first table, those that `experiments.toml` names."""
-    table = next(iter(result.tables.values()))
+def _dots(name: str, table: pd.DataFrame) -> Iterator[tuple[str, Axes]]:
+    """Draw the columns of a table that `experiments.toml` names."""
     for one in described()[name]["dots"]:
         column = one["column"]
         if column not in table:
@@ -43,7 +49,7 @@ def _dots(name: str, result: Reproduction) -> Titled:
         yield one["title"], panels.ravel()[0]
 
 
-def _subsample(name: str, result: Reproduction) -> Titled:
+def _subsample(result: Reproduction) -> Curves:
     """Draw scores against the share of the data, a figure for each data set and score."""
     paper, same = result.tables.values()
     for table, score, label in (
@@ -53,18 +59,12 @@ def _subsample(name: str, result: Reproduction) -> Titled:
         for dataset, part in _with_shares(table, score).groupby("dataset", sort=False):
             models = [model for model in part["model"].unique() if model != "constant"]
             lines = part[part["model"].isin(models[:MOST_LINES])]  # that can be told apart
-            error = _if_there(lines, f"{score}, se")
-            words = {"xlabel": "share of the cells, %", "ylabel": label}
-            title = f"{dataset}: {label}"
-            yield (
-                f"{dataset} {score}",
-                plots.score_curves(
-                    lines, "share", score, "model", error, log="x", title=title, **words
-                ),
-            )
+            data = lines, "share", score, "model", _if_there(lines, f"{score}, se")
+            words = {"xlabel": SHARE, "ylabel": label, "title": f"{dataset}: {label}", "log": "x"}
+            yield f"{dataset} {score}", data, words
 
 
-def _rank(name: str, result: Reproduction) -> Titled:
+def _rank(result: Reproduction) -> Curves:
     """Draw the negative log-likelihood against the number of components, less that at the truth."""
     import pandas as pd
 
@@ -76,28 +76,20 @@ def _rank(name: str, result: Reproduction) -> Titled:
     )
     label = f"negative log-likelihood per cell, less that of {TRUE_COMPONENTS}"
     for (data, model), part in long.groupby(["dataset", "model"], sort=False):
-        error, title = _if_there(part, "se"), f"{model}, {data} (truly {TRUE_COMPONENTS})"
-        curves = plots.score_curves(
-            part, "components", "more", "cells", error, ylabel=label, title=title
-        )
-        yield f"{data} {model}", curves
+        words = {"ylabel": label, "title": f"{model}, {data} (truly {TRUE_COMPONENTS})"}
+        yield f"{data} {model}", (part, "components", "more", "cells", _if_there(part, "se")), words
 
 
-def _recovery(name: str, result: Reproduction) -> Titled:
+def _recovery(result: Reproduction) -> Curves:
     """Draw correlations with the truth against the share of the data."""
     (table,) = result.tables.values()
-    words = {"xlabel": "share of the cells, %", "ylabel": "correlation with the truth"}
     for kind, part in _with_shares(table, "mean").groupby("correlation of", sort=False):
-        title = f"Correlation with the truth: {kind}"
-        yield (
-            str(kind),
-            plots.score_curves(
-                part, "share", "mean", "model", "standard_error", title=title, **words
-            ),
-        )
+        words = {"xlabel": SHARE, "ylabel": "correlation with the truth"}
+        words["title"] = f"Correlation with the truth: {kind}"
+        yield str(kind), (part, "share", "mean", "model", "standard_error"), words
 
 
-def _complexity(name: str, result: Reproduction) -> Titled:
+def _complexity(result: Reproduction) -> Curves:
     """Draw the time of an iteration against cells, components and units."""
     table = next(iter(result.tables.values()))
     all_cells = table["cells"] == table.groupby("dataset")["cells"].transform("max")
@@ -108,15 +100,12 @@ def _complexity(name: str, result: Reproduction) -> Titled:
         ("units", "hidden units", all_cells & ten),
     ):
         for dataset, part in table[rows].groupby("dataset", sort=False):
-            title = f"{dataset}: seconds an iteration by {x}"
-            words = {"xlabel": label, "ylabel": "seconds an iteration", "title": title}
-            yield (
-                f"{dataset} {x}",
-                plots.score_curves(part, x, "seconds", "model", log="xy", **words),
-            )
+            words = {"xlabel": label, "ylabel": "seconds an iteration", "log": "xy"}
+            words["title"] = f"{dataset}: seconds an iteration by {x}"
+            yield f"{dataset} {x}", (part, x, "seconds", "model"), words
 
 
-def _qualitative(name: str, result: Reproduction) -> Titled:
+def _qualitative(result: Reproduction) -> Iterator[tuple[str, Axes]]:
     """Draw profiles and strongest entities of each pair, and the maps."""
     for title, table in result.tables.items():
         if is_map(table):
@@ -156,11 +145,10 @@ def _if_there(table: pd.DataFrame, column: str) -> str | None:
     return column if column in table and table[column].notna().any() else None
 
 
-DRAWN: dict[str, Callable[[str, Reproduction], Any]] = {
+CURVES: dict[str, Callable[[Reproduction], Curves]] = {
     "synthetic-rank": _rank,
     "synthetic-recovery": _recovery,
     "subsample": _subsample,
-    "qualitative": _qualitative,
     "complexity": _complexity,
 }
-"""How the figures are drawn of experiments that are not dots of a table's columns."""
+"""The lines of experiments that are drawn as such; `mae` and its like are dots."""

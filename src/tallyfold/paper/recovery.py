@@ -98,12 +98,13 @@ def _mean_correlation(pairs: list[tuple[Floats, Floats]], kind: str) -> float | 
     return float(np.mean([correlation(*pair).statistic for pair in pairs]))
 
 
-CORRELATIONS: dict[str, Callable[..., float | None]] = {
+SCORES: dict[str, Callable[..., float | None]] = {
+    "factors": factor_correlation,
+    "shapes": partial(parameter_correlation, parameter="shape"),
+    "rates": partial(parameter_correlation, parameter="rate"),
+}
+CORRELATIONS = {
     f"{name}, {kind}": partial(score, kind=kind)
-    for name, score in {
-        "factors": factor_correlation,
-        "shapes": partial(parameter_correlation, parameter="shape"),
-        "rates": partial(parameter_correlation, parameter="rate"),
-    }.items()
+    for name, score in SCORES.items()
     for kind in ("Pearson", "Spearman")
 }

@@ -68,7 +68,8 @@ def synthetic_rank(setting: Setting) -> Reproduction:
     held_out = {"held-out cells": held_out_fifth}
     both = {"fitted cells": fitted_share} | held_out  # scored on what was fitted, as in the paper
     scores = ["log-pmf", "log-pmf-positive"]
-    parts, others = [], []
+    parts: list[pd.DataFrame] = []
+    others: list[pd.DataFrame] = []
     for seed in setting.seeds:
         one = replace(setting, seeds=(seed,))
         for recipe in (OBSERVED_TENTH, THINNED_TENTH):

@@ -81,7 +81,7 @@ def _read_datasets() -> dict[str, Dataset]:
     text = package_files(__name__).joinpath("datasets.toml").read_text(encoding="utf-8")
     found = {}
     for name, facts in tomllib.loads(text).items():
-        fixed = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
+        fixed: Any = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
         found[name] = Dataset(**fixed, build=BUILDERS.get(name))
     return found
 
