@@ -30,9 +30,9 @@ TIMED = 7
 PAPER_FORM, LIGHT, ANCHORED = "the paper's form", "encoders shared (light)", "VAE-BPTF"
 
 
-def seconds_an_iteration(said: Predictions) -> float:
+def seconds_an_iteration(predictions: Predictions) -> float:
     """Return the median time of an iteration, after the first two."""
-    seconds = np.asarray(said.model.history_["seconds"], float)
+    seconds = np.asarray(predictions.model.history_["seconds"], float)
     return float(np.median(np.diff(seconds)[1:]))
 
 

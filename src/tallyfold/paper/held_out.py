@@ -126,25 +126,25 @@ def fits(setting: Setting) -> list[pd.DataFrame]:
     return [pd.concat(parts, ignore_index=True) for parts in rows.values()]
 
 
-def npmi_of_neighbours(said: Predictions) -> float | None:
+def npmi_of_neighbours(predictions: Predictions) -> float | None:
     """Return the paper's coherence: the mean NPMI of each word and its nine nearest.
 
     A constant has no near words; its are drawn at random.
     """
-    if said.train is None or WORD not in said.train.names:
+    if predictions.train is None or WORD not in predictions.train.names:
         return None
-    if isinstance(said.model, tf.Constant):
-        return coherence_by_chance(said.train, WORD).mean
-    return coherence_by_word(said.model, WORD, said.train).mean
+    if isinstance(predictions.model, tf.Constant):
+        return coherence_by_chance(predictions.train, WORD).mean
+    return coherence_by_word(predictions.model, WORD, predictions.train).mean
 
 
-def npmi_of_components(said: Predictions) -> float | None:
+def npmi_of_components(predictions: Predictions) -> float | None:
     """Return the usual coherence: the mean NPMI of each component's ten strongest words."""
-    if said.train is None or WORD not in said.train.names:
+    if predictions.train is None or WORD not in predictions.train.names:
         return None
-    if said.model.fitted_.factors is None or isinstance(said.model, tf.Constant):
+    if predictions.model.fitted_.factors is None or isinstance(predictions.model, tf.Constant):
         return None
-    return coherence_by_component(said.model, WORD, said.train).mean
+    return coherence_by_component(predictions.model, WORD, predictions.train).mean
 
 
 SCORES: Scores = {

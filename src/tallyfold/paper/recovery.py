@@ -50,27 +50,27 @@ def synthetic_recovery(setting: Setting) -> Reproduction:
     return Reproduction({"Correlation with the truth": table}, texts)
 
 
-def factor_correlation(said: Predictions, truth: Simulation, kind: str) -> float | None:
+def factor_correlation(predictions: Predictions, truth: Simulation, kind: str) -> float | None:
     """Return how posterior means go with the true factors, averaged over axes."""
-    factors, order = said.model.posterior_, matched_components(said.model, truth)
+    factors, order = predictions.model.posterior_, matched_components(predictions.model, truth)
     pairs = [
         (factors.mean(axis.name)[:, order].ravel(), true.ravel())
-        for axis, true in zip(said.model.axes_, truth.factors, strict=True)
+        for axis, true in zip(predictions.model.axes_, truth.factors, strict=True)
     ]
     return _mean_correlation(pairs, kind)
 
 
 def parameter_correlation(
-    said: Predictions, truth: Simulation, kind: str, parameter: str
+    predictions: Predictions, truth: Simulation, kind: str, parameter: str
 ) -> float | None:
     """Return how entities' Gamma shapes or rates go with the true ones, averaged over axes."""
-    factors = said.model.posterior_
+    factors = predictions.model.posterior_
     if not isinstance(factors, GammaFactors):
         return None
     true_of = {"shape": truth.shapes, "rate": truth.rates}[parameter]
     pairs = [
         (getattr(factors, parameter)(axis.name).mean(axis=1), true.mean(axis=1))
-        for axis, true in zip(said.model.axes_, true_of, strict=True)
+        for axis, true in zip(predictions.model.axes_, true_of, strict=True)
     ]
     return _mean_correlation(pairs, kind)
 

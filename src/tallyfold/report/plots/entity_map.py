@@ -70,8 +70,8 @@ def entity_map(
             ax.scatter(points["x"], points["y"], s=18, color=COLOURS[0], alpha=0.7, linewidth=0)
         ax.set_aspect("equal", "datalim")
         ax.margins(0.08)
-        said = title or f"Map of {len(points):,} labels: near if their factors are alike{kept}"
-        finish(ax, said, "first dimension of the scaling", "second dimension", how, "both")
+        heading = title or f"Map of {len(points):,} labels: near if their factors are alike{kept}"
+        finish(ax, heading, "first dimension of the scaling", "second dimension", how, "both")
         place_N2 = points[["x", "y"]].to_numpy(np.float64)
         write_where_there_is_room(ax, place_N2, texts, how)
     return ax
@@ -98,9 +98,9 @@ def _draw_groups(ax: Axes, points: pd.DataFrame, group: str) -> None:
         names.append(f"{'no group' if _missing(name) else name} ({len(part):,})")
     texts, how = legible(names, 26)
     where = {"loc": "upper left", "bbox_to_anchor": (1.01, 1), "borderaxespad": 0.0}
-    (said,), title_how = legible([group], 24)
+    (group_name,), title_how = legible([group], 24)
     add_legend(ax, handles, texts, how, **where)
-    ax.get_legend().set_title(said, None)  # type: ignore[union-attr]
+    ax.get_legend().set_title(group_name, None)  # type: ignore[union-attr]
     ax.get_legend().get_title().set(**title_how)  # type: ignore[union-attr]
 
 

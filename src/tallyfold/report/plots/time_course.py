@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tallyfold.models.base import CountModel
 
 FEW = 16
-"""Up to so many places, each is marked and, if whole numbers, written out."""
+"""Up to this many places, each is marked and, if whole numbers, written out."""
 
 
 def time_course(

@@ -57,9 +57,9 @@ def top_entities_bars(
         if axis is None:
             raise ParameterError("`axis` must name the axis to rank when a model is given.")
         frame = top_entities(source, axis, given or {}, top=top)
-    table, said = _whiskered(frame, top)
+    table, whiskers = _whiskered(frame, top)
     title = title or f"Highest rates on {axis or 'the axis'}{_beside(given)}"
-    texts, how = legible([xlabel + said, axis or "", title], 80)
+    texts, how = legible([xlabel + whiskers, axis or "", title], 80)
     with drawing(ax, (6.4, max(2.2, 1.3 + 0.27 * len(table)))) as ax:
         parts = (table[name].to_numpy() for name in ("mean", "low", "high"))
         horizontal_bars(ax, table["label"], *parts)
@@ -73,8 +73,8 @@ def _whiskered(frame: Any, top: int) -> tuple[Any, str]:
         return read_numbers(frame, ["mean", "low", "high"], ["label"])[:top], " (with intervals)"
     table = read_numbers(frame, ["mean", "sd"], ["label"])[:top]
     table = table.assign(low=table["mean"] - table["sd"], high=table["mean"] + table["sd"])
-    said = " (whiskers: ± one standard deviation)" if (table["sd"] > 0).any() else ""
-    return table, said
+    whiskers = " (whiskers: ± one standard deviation)" if (table["sd"] > 0).any() else ""
+    return table, whiskers
 
 
 def _beside(given: Mapping[str, Any] | None) -> str:
