@@ -83,7 +83,7 @@ def coherence_by_word(
     >>> sorted(coherence_by_word(model, "axis_1", tensor).left_out)
     ['not in the reference', 'rare']
     """
-    _check_by_word(nearest, least, epsilon)
+    _check_counted(least, epsilon, nearest=nearest)
     words = _Words(_axis_of(model, axis), reference)
     scored = words.not_rare(least)
     vector_WK = model.vectors(axis)[words.known_W]
@@ -120,7 +120,7 @@ def coherence_by_chance(
     >>> coherence_by_word(model, "axis_1", tensor).mean > by_chance
     True
     """
-    _check_by_word(nearest, least, epsilon)
+    _check_counted(least, epsilon, nearest=nearest)
     check_parameters({"random_state": random_state}, {"random_state": SEED})
     reference = _checked_reference(reference, axis)
     words = _Words(reference.words, reference)
@@ -163,10 +163,7 @@ def coherence_by_component(
     >>> coherence_by_component(model, "axis_1", tensor).scores.columns.tolist()
     ['component', 'share', 'npmi', 'words']
     """
-    check_parameters(
-        {"top": top, "least": least, "epsilon": epsilon},
-        {"top": integer(2), "least": number(0, 1, low_included=True), "epsilon": EPSILON},
-    )
+    _check_counted(least, epsilon, top=top)
     words = _Words(_axis_of(model, axis), reference)
     strongest = model.components(axis, top)
     n_components = strongest["component"].nunique()
@@ -189,11 +186,10 @@ def coherence_by_component(
     return Coherence(float(npmi_C.mean()), frame, left_out)
 
 
-def _check_by_word(nearest: int, least: float, epsilon: float | None) -> None:
-    check_parameters(
-        {"nearest": nearest, "least": least, "epsilon": epsilon},
-        {"nearest": integer(2), "least": number(0, 1, low_included=True), "epsilon": EPSILON},
-    )
+def _check_counted(least: float, epsilon: float | None, **words: int) -> None:
+    rules = {"least": number(0, 1, low_included=True), "epsilon": EPSILON}
+    rules |= dict.fromkeys(words, integer(2))
+    check_parameters({**words, "least": least, "epsilon": epsilon}, rules)
 
 
 def _axis_of(model: CountModel, name: str) -> Axis:

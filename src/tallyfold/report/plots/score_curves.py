@@ -90,15 +90,6 @@ def score_curves(
 def _line(ax: Axes, part: Any, numbers: list[str], number: int) -> Any:
     colour, marker, line = look(number)
     x, y, *error = (part[name].to_numpy() for name in numbers)
-    return ax.errorbar(
-        x,
-        y,
-        error[0] if error else None,
-        color=colour,
-        marker=marker,
-        linestyle=line,
-        markersize=5,
-        linewidth=1.5,
-        elinewidth=1,
-        capsize=2.5 if error else 0,
-    )
+    style: Any = {"color": colour, "marker": marker, "linestyle": line, "markersize": 5}
+    bars, cap = (error[0], 2.5) if error else (None, 0)
+    return ax.errorbar(x, y, bars, linewidth=1.5, elinewidth=1, capsize=cap, **style)
