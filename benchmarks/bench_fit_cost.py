@@ -17,7 +17,7 @@ os.environ.setdefault("TALLYFOLD_THREADS", "1")
 import tallyfold as tf
 from tallyfold.evaluation.fit_cost import fit_cost
 from tallyfold.evaluation.memory import peak_memory
-from tallyfold.evaluation.paper.setting import tensors_in
+from tallyfold.paper.setting import tensors_in
 
 MIB = 2**20
 

@@ -12,6 +12,7 @@ PACKAGE = Path(tallyfold.__file__).parent
 
 LAYERS = (
     "cli",
+    "paper",
     "report",
     "evaluation",
     "models",
@@ -64,6 +65,8 @@ def allowed_for(layer: str) -> set[str]:
     if layer == "data":
         return {*SEEN_BY_ALL, "data"}
     below = set(LAYERS[LAYERS.index(layer) :])
+    if layer == "paper":  # it uses the library as a user does
+        below |= set(tallyfold.__all__)
     return SEEN_BY_ALL | below | ({"data"} if layer in SEE_DATA else set())
 
 
@@ -105,7 +108,8 @@ def wrong_imports(source: str, path: Path) -> list[str]:
     for node in imports(ast.parse(source)):
         for dotted in imported(node, path):
             first, *rest = dotted.split(".")
-            if first == "tallyfold" and (not rest or rest[0] not in allowed):
+            whole = layer == "paper" and not rest
+            if first == "tallyfold" and not whole and (not rest or rest[0] not in allowed):
                 wrong.append(f"{name_of(path)}:{node.lineno} ({layer}) imports {dotted}")
     return wrong
 
@@ -148,6 +152,11 @@ def test_every_folder_is_a_layer() -> None:
         ("models/x.py", "import tallyfold", True),
         ("models/x.py", "from tallyfold import errors", False),
         ("cli/x.py", "from tallyfold import CountTensor", True),
+        ("paper/x.py", "import tallyfold as tf", False),
+        ("paper/x.py", "from tallyfold import CountTensor", False),
+        ("paper/x.py", "from tallyfold.report import plots", False),
+        ("paper/x.py", "from tallyfold.cli import main", True),
+        ("report/x.py", "from tallyfold.paper import published", True),
         ("errors.py", "from tallyfold import version", True),
     ],
 )

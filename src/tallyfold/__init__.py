@@ -19,7 +19,6 @@ from tallyfold.version import __version__
 
 if TYPE_CHECKING:
     from tallyfold.data.axis import Axis
-    from tallyfold.data.datasets import DATASETS, build_dataset
     from tallyfold.data.demo import load_demo
     from tallyfold.data.formats import read_counts, write_counts
     from tallyfold.data.query import read_query
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from tallyfold.models.registry import MODELS
     from tallyfold.models.storage import load
     from tallyfold.models.vae_bptf import VAEBPTF
+    from tallyfold.paper.datasets import DATASETS, build_dataset
     from tallyfold.report.explorer import write_report
 
 __all__ = [
@@ -91,8 +91,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DATASETS": "tallyfold.data.datasets",
-    "build_dataset": "tallyfold.data.datasets",
+    "DATASETS": "tallyfold.paper.datasets",
+    "build_dataset": "tallyfold.paper.datasets",
     "Experiment": "tallyfold.evaluation.experiment",
     "METRICS": "tallyfold.evaluation.metrics",
     "SPACES": "tallyfold.evaluation.search.spaces",

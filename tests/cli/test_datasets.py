@@ -9,7 +9,7 @@ import pytest
 
 import tallyfold as tf
 from tallyfold import cli
-from tallyfold.data.datasets import DATASETS
+from tallyfold.paper.datasets import DATASETS
 
 
 class Result(NamedTuple):

@@ -18,7 +18,7 @@ def run(*arguments, **options):
 
 
 def test_the_list_names_every_experiment():
-    from tallyfold.evaluation.paper.experiments import EXPERIMENTS
+    from tallyfold.paper.experiments import EXPERIMENTS
 
     listed = run("--list")
     assert listed.returncode == 0

@@ -12,9 +12,9 @@ from tallyfold.evaluation.words.coherence import (
     coherence_by_chance,
     coherence_by_component,
     coherence_by_word,
+    nearest_rows,
 )
 from tallyfold.evaluation.words.cooccurrence import Cooccurrence
-from tallyfold.evaluation.words.neighbours import nearest_rows
 
 VOCABULARY = [f"w{n:02}" for n in range(25)]
 TOPICS = [VOCABULARY[:5], VOCABULARY[5:9], VOCABULARY[3:20:4]]
@@ -162,7 +162,7 @@ def test_nearest_rows_by_brute_force(monkeypatch):
     rows = np.arange(3, 60, 2)
     expected = np.argsort(cdist(factor[rows], factor), axis=1)[:, :7]
     assert nearest_rows(factor, rows, 7).tolist() == expected.tolist()
-    monkeypatch.setattr("tallyfold.evaluation.words.neighbours.AT_ONCE", 130)
+    monkeypatch.setattr("tallyfold.evaluation.words.coherence.AT_ONCE", 130)
     assert nearest_rows(factor, rows, 7).tolist() == expected.tolist()
 
 

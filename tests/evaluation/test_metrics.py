@@ -7,9 +7,8 @@ from scipy import stats
 
 import tallyfold as tf
 from tallyfold.errors import DataError, NotFittedError, ParameterError
-from tallyfold.evaluation.metrics import METRICS, scores_of
+from tallyfold.evaluation.metrics import METRICS, coverage, scores_of
 from tallyfold.evaluation.predictions import Predictions
-from tallyfold.evaluation.scores import coverage
 
 LEVELS = {"coverage-50": 0.5, "coverage-80": 0.8, "coverage-95": 0.95}
 

@@ -4,9 +4,8 @@ from scipy import stats
 
 import tallyfold as tf
 from tallyfold.errors import DataError, LabelError, ParameterError
-from tallyfold.evaluation.empty_cells import EmptyCells
 from tallyfold.evaluation.metrics import METRICS
-from tallyfold.evaluation.ranking import longest_axis, ranking
+from tallyfold.evaluation.ranking import EmptyCells, longest_axis, ranking
 
 
 class Known:

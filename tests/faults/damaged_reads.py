@@ -22,9 +22,9 @@ from tests.faults.damage import damaged
 from tests.faults.messages import assert_clear
 
 import tallyfold as tf
-from tallyfold.data.datasets import build_dataset
 from tallyfold.data.query import read_query
 from tallyfold.errors import TallyfoldError
+from tallyfold.paper.datasets import build_dataset
 
 Read = Callable[[], tf.CountTensor]
 Files = Iterator[tuple[Sequence[Path], Sequence[Read]]]

@@ -118,8 +118,8 @@ def tune(folder: Path, seed: int) -> int:
 
 def reproduce(folder: Path, seed: int) -> int:
     """Reproduce an experiment; in the end its table is that of a run that was let be."""
-    import tallyfold.report.reproduction  # noqa: F401  before the forks
-    from tallyfold.evaluation.paper import ablation
+    import tallyfold.paper.page  # noqa: F401  before the forks
+    from tallyfold.paper import ablation
 
     ablation.variants = lambda dataset: {  # models that take no minutes
         f"m{number}": tf.BPTF(n_components=2, max_iter=10, prior_shape=number, backend="numpy")

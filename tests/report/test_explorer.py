@@ -21,9 +21,9 @@ from tallyfold import MODELS
 from tallyfold.cli.report import report
 from tallyfold.errors import DataError, LabelError, NotFittedError, ParameterError, StorageError
 from tallyfold.evaluation.metrics import METRICS
+from tallyfold.evaluation.scaling import component_places
 from tallyfold.models.fitted import Fitted
 from tallyfold.posterior.gamma_factors import GammaFactors
-from tallyfold.report.component_map import map_places
 from tallyfold.report.explorer import write_report
 from tallyfold.report.explorer.entities import limits
 from tallyfold.report.explorer.held_out import SCORES
@@ -102,7 +102,7 @@ def test_ordered_axis_is_in_order_and_others_by_frequency(model, payload):
 
 def test_map_keeps_distances_where_two_dimensions_are_enough():
     weights = [np.random.default_rng(0).dirichlet(np.ones(size), 3).T for size in (7, 5)]
-    places, shown = map_places(weights)
+    places, shown = component_places(weights)
     overlap = np.mean([np.sqrt(w).T @ np.sqrt(w) for w in weights], axis=0)
     distance = np.linalg.norm(places[:, None] - places, axis=-1)
     np.testing.assert_allclose(distance**2, 2 - 2 * overlap, atol=1e-12)
@@ -111,7 +111,9 @@ def test_map_keeps_distances_where_two_dimensions_are_enough():
 
 @pytest.mark.parametrize("n_components", [1, 2])
 def test_map_of_few_components(n_components):
-    places, shown = map_places([np.random.default_rng(0).dirichlet(np.ones(5), n_components).T])
+    places, shown = component_places(
+        [np.random.default_rng(0).dirichlet(np.ones(5), n_components).T]
+    )
     assert places.shape == (n_components, 2)
     assert np.isfinite(places).all()
     assert shown == pytest.approx(1)

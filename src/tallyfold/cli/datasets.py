@@ -17,8 +17,8 @@ from tallyfold.errors import ParameterError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallyfold.data.datasets.entry import Dataset
     from tallyfold.data.tensor import CountTensor
+    from tallyfold.paper.datasets import Dataset
 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Write one JSON object, for a program to read.")
@@ -43,7 +43,7 @@ def datasets(context: typer.Context, as_json: AsJson = False) -> None:
     """  # noqa: D301
     if context.invoked_subcommand is not None:
         return
-    from tallyfold.data.datasets import DATASETS
+    from tallyfold.paper.datasets import DATASETS
 
     if as_json:
         typer.echo(json.dumps({n: _plain(d) for n, d in DATASETS.items()}, indent=2))
@@ -65,7 +65,7 @@ def show_one(name: Name, as_json: AsJson = False) -> None:
     [bold]Example[/]
       tallyfold datasets show video-rating
     """  # noqa: D301
-    from tallyfold.data.datasets import dataset_named
+    from tallyfold.paper.datasets import dataset_named
 
     dataset = dataset_named(name)
     if as_json:
@@ -140,8 +140,8 @@ def build(
       tallyfold datasets build dblp 's2/*.gz' --out dblp.parquet --sample 0.01
       tallyfold datasets build simulated --out simulated.parquet --seed 3
     """  # noqa: D301
-    from tallyfold.data.datasets import build_dataset, dataset_named
     from tallyfold.data.formats import write_counts
+    from tallyfold.paper.datasets import build_dataset, dataset_named
 
     dataset = dataset_named(name)
     _check_target(out)  # before hours of reading, not after
@@ -171,7 +171,7 @@ def build(
         )
     )
     write_counts(tensor, out)
-    facts = {**facts_of(tensor), "written": out, "paper": _paper(dataset)}
+    facts = {**facts_of(tensor), "written": out, "paper": dataset.paper}
     if as_json:
         typer.echo(json.dumps(facts, ensure_ascii=False, indent=2))
         return
@@ -246,27 +246,10 @@ def _sizes(dataset: "Dataset") -> str:
     return f"{sizes}, {dataset.nonzeros:,} non-zeros"
 
 
-def _paper(dataset: "Dataset") -> dict[str, Any] | None:
-    if not dataset.nonzeros:
-        return None
-    return {"shape": list(dataset.shape), "nonzeros": dataset.nonzeros}
-
-
 def _plain(dataset: "Dataset") -> dict[str, Any]:
     """Return an entry as plain values that JSON can hold."""
-    return {
-        "title": dataset.title,
-        "what": dataset.what,
-        "axes": list(dataset.axes),
-        "paper": _paper(dataset),
-        "way": dataset.way,
-        "origin": dataset.origin,
-        "terms": dataset.terms,
-        "files": list(dataset.files),
-        "steps": list(dataset.steps),
-        "remarks": dataset.remarks,
-        "options": dataset.options,
-    }
+    first = ("title", "what", "axes", "paper", "way", "origin", "terms", "files", "steps")
+    return {name: getattr(dataset, name) for name in (*first, "remarks", "options")}
 
 
 def _show_dataset(name: str, dataset: "Dataset", out: "Console") -> None:

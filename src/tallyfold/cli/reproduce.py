@@ -14,7 +14,7 @@ from tallyfold.errors import ParameterError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallyfold.evaluation.paper.setting import Reproduction, Setting, Tensors
+    from tallyfold.paper.setting import Reproduction, Setting, Tensors
 
 
 def reproduce(
@@ -66,7 +66,7 @@ def reproduce(
       tallyfold reproduce mae --quick
       tallyfold reproduce loglik --data tensors/ --tensors nips,grocery --out results/
     """  # noqa: D301
-    from tallyfold.evaluation.paper.experiments import EXPERIMENTS
+    from tallyfold.paper.experiments import EXPERIMENTS
 
     screen = console()
     if show_list or name is None:
@@ -78,11 +78,12 @@ def reproduce(
         raise ParameterError(
             f"the experiment must be 'all' or one of {', '.join(EXPERIMENTS)}; got {name!r}."
         )
-    from tallyfold.evaluation.paper.setting import Setting, check_tensors
+    from tallyfold.paper.setting import Setting, check_tensors
 
     refuse_unwritable(out)
     chosen = _chosen(data, tensors)
-    if data is not None and (name == "all" or EXPERIMENTS[name].takes_data):
+    run = list(EXPERIMENTS) if name == "all" else [name]
+    if data is not None and any(EXPERIMENTS[one].takes_data for one in run):
         check_tensors(chosen)
     setting = Setting(
         chosen,
@@ -92,16 +93,18 @@ def reproduce(
         trials,
         lambda line: screen.print(line, markup=False, overflow="ellipsis", no_wrap=True),
     )
-    command = _command(name, quick, data, tensors, seeds, trials)
-    for one in EXPERIMENTS if name == "all" else [name]:
+    given = {"--data": data and "FOLDER", "--tensors": tensors, "--seeds": seeds, "--tune": trials}
+    parts = ["--quick"] * quick + [str(part) for pair in given.items() if pair[1] for part in pair]
+    command = shlex.join(["tallyfold", "reproduce", name, *parts])  # the folder stays private
+    for one in run:
         _run_one(one, setting, out, command, figures, screen)
 
 
 def _run_one(
     name: str, setting: "Setting", out: Path, command: str, figures: bool, screen: "Console"
 ) -> None:
-    from tallyfold.evaluation.paper.experiments import EXPERIMENTS
-    from tallyfold.report.reproduction import write_reproduction
+    from tallyfold.paper.experiments import EXPERIMENTS
+    from tallyfold.paper.page import write_reproduction
 
     screen.print(f"{name}: {EXPERIMENTS[name].asks}", style="bold")
     try:
@@ -118,7 +121,7 @@ def _run_one(
 
 def _show(result: "Reproduction", screen: "Console", most: int = 60) -> None:
     """Print the tables, numbers with four digits, and what to know when reading them."""
-    from tallyfold.report.markdown import table_cells
+    from tallyfold.paper.page import table_cells
 
     for title, frame in result.tables.items():
         columns, rows = table_cells(frame)
@@ -132,7 +135,7 @@ def _show(result: "Reproduction", screen: "Console", most: int = 60) -> None:
 
 
 def _chosen(data: Path | None, tensors: str | None) -> "Tensors":
-    from tallyfold.evaluation.paper.setting import built_in_tensors, tensors_in
+    from tallyfold.paper.setting import built_in_tensors, tensors_in
 
     found = built_in_tensors() if data is None else tensors_in(data)
     wanted = split_names(tensors) or list(found)
@@ -142,21 +145,3 @@ def _chosen(data: Path | None, tensors: str | None) -> "Tensors":
             f"--tensors must be among {', '.join(found)}; got {', '.join(unknown)}."
         )
     return {name: found[name] for name in wanted}
-
-
-def _command(
-    name: str,
-    quick: bool,
-    data: Path | None,
-    tensors: str | None,
-    seeds: int | None,
-    trials: int | None,
-) -> str:
-    """Return the command for the page: the data's folder stays private."""
-    parts = ["tallyfold", "reproduce", name]
-    parts += ["--quick"] if quick else []
-    parts += ["--data", "FOLDER"] if data is not None else []
-    parts += ["--tensors", tensors] if tensors else []
-    parts += ["--seeds", str(seeds)] if seeds else []
-    parts += ["--tune", str(trials)] if trials else []
-    return shlex.join(parts)

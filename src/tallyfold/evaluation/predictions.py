@@ -35,8 +35,8 @@ class Predictions:
     --------
     >>> import tallyfold as tf
     >>> train, test = tf.split(tf.simulate((30, 20, 10), 2, density=0.3).tensor)
-    >>> said = Predictions(tf.Constant().fit(train), test)
-    >>> len(said.mean) == test.nnz
+    >>> predictions = Predictions(tf.Constant().fit(train), test)
+    >>> len(predictions.mean) == test.nnz
     True
     """
 

@@ -82,3 +82,20 @@ def scaled(factor_DK: Floats, dimensions: int) -> tuple[Floats, float]:
     sign_X = np.where(point_DX[farthest, np.arange(dimensions)] < 0, -1.0, 1.0)
     total = float((size**2).sum())
     return point_DX * sign_X, float((size[:dimensions] ** 2).sum()) / total if total else 1.0
+
+
+def component_places(weights: Sequence[Floats]) -> tuple[Floats, float]:
+    """Return places of components on a plane, and the share of their distances it shows.
+
+    Classical scaling of Hellinger distances: squared, they are one minus the overlap
+    sum_d sqrt(p_dk p_dl) of two components on an axis, averaged over the axes. They are Euclidean
+    distances between the square roots of the shares of all axes.
+
+    Parameters
+    ----------
+    weights
+        Per axis, the labels' shares of each component (labels x components).
+    """
+    root_DK = np.concatenate([np.sqrt(weight_DK / len(weights)) for weight_DK in weights])
+    place_KX, shown = scaled(root_DK.T, min(2, *root_DK.shape))
+    return np.pad(place_KX, ((0, 0), (0, 2 - place_KX.shape[1]))), shown

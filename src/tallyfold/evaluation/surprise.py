@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -82,20 +83,24 @@ def surprise(
     return _frame(tensor, order, expected, log_p_N[order], more_N[order])
 
 
-class _Expected(NamedTuple):
-    """What the model says of some cells, without looking at their counts."""
-
-    mean: Floats
-    low: Ints
-    high: Ints
-
-
-def _expected(model: CountModel, positions: npt.NDArray[np.int32], level: float) -> _Expected:
-    parts = [_Expected(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))]
+def _predictive(
+    model: CountModel, positions: npt.NDArray[np.int32]
+) -> Iterator[tuple[slice, CountMixture]]:
+    """Yield the predictive distributions of cells, some at a time, and which cells they are of."""
     for start in range(0, len(positions), CELLS_AT_ONCE):
-        said = model.predictive(positions[start : start + CELLS_AT_ONCE])
-        parts.append(_Expected(said.mean(), *said.interval(level)))
-    return _Expected(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+        part = slice(start, start + CELLS_AT_ONCE)
+        yield part, model.predictive(positions[part])
+
+
+def _expected(
+    model: CountModel, positions: npt.NDArray[np.int32], level: float
+) -> tuple[Floats, Ints, Ints]:
+    """Return mean and interval of cells, without looking at their counts."""
+    mean_N, (low_N, high_N) = np.empty(len(positions)), np.empty((2, len(positions)), np.int64)
+    for part, predictive in _predictive(model, positions):
+        mean_N[part] = predictive.mean()
+        low_N[part], high_N[part] = predictive.interval(level)
+    return mean_N, low_N, high_N
 
 
 def _log_p(
@@ -103,23 +108,21 @@ def _log_p(
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return the log p-value of every cell, and whether it has more than expected."""
     log_p_N, more_N = np.empty(len(counts_N)), np.empty(len(counts_N), bool)
-    for start in range(0, len(counts_N), CELLS_AT_ONCE):
-        part = slice(start, start + CELLS_AT_ONCE)
-        said = model.predictive(positions[part])
-        log_p_N[part], more_N[part] = _log_p_of(said, counts_N[part], tail)
+    for part, predictive in _predictive(model, positions):
+        log_p_N[part], more_N[part] = _log_p_of(predictive, counts_N[part], tail)
     return log_p_N, more_N
 
 
 def _log_p_of(
-    said: CountMixture, counts_N: Ints, tail: Tail
+    predictive: CountMixture, counts_N: Ints, tail: Tail
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     if tail == "upper":
-        return log_at_least(said, counts_N), np.ones(len(counts_N), bool)
+        return log_at_least(predictive, counts_N), np.ones(len(counts_N), bool)
     if tail == "lower":
-        return log_at_most(said, counts_N), np.zeros(len(counts_N), bool)
-    log_half_N = said.log_pmf(counts_N) - np.log(2)
-    upper_N = _without(log_at_least(said, counts_N), log_half_N)
-    lower_N = _without(log_at_most(said, counts_N), log_half_N)
+        return log_at_most(predictive, counts_N), np.zeros(len(counts_N), bool)
+    log_half_N = predictive.log_pmf(counts_N) - np.log(2)
+    upper_N = _without(log_at_least(predictive, counts_N), log_half_N)
+    lower_N = _without(log_at_most(predictive, counts_N), log_half_N)
     two_sided_N = np.minimum(np.log(2) + np.minimum(upper_N, lower_N), 0.0)
     return two_sided_N, upper_N <= lower_N
 
@@ -133,7 +136,7 @@ def _without(log_tail_N: Floats, log_half_N: Floats) -> Floats:
 def _frame(
     tensor: CountTensor,
     order: npt.NDArray[np.intp],
-    expected: _Expected,
+    expected: tuple[Floats, Ints, Ints],
     log_p_N: Floats,
     more_N: npt.NDArray[np.bool_],
 ) -> pd.DataFrame:

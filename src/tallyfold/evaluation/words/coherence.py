@@ -12,7 +12,6 @@ from tallyfold.data.axis import Axis, axis_number, python_values
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.evaluation.words.cooccurrence import EPSILON, Cooccurrence
-from tallyfold.evaluation.words.neighbours import nearest_rows
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model
 from tallyfold.models.parameters import SEED, check_parameters, integer, number
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+AT_ONCE = 2**22
+"""Distances that are worked out at once."""
 
 
 class Coherence(NamedTuple):
@@ -81,7 +83,7 @@ def coherence_by_word(
     >>> sorted(coherence_by_word(model, "axis_1", tensor).left_out)
     ['not in the reference', 'rare']
     """
-    _check_by_word(nearest, least, epsilon)
+    _check_counted(least, epsilon, nearest=nearest)
     words = _Words(_axis_of(model, axis), reference)
     scored = words.not_rare(least)
     vector_WK = model.vectors(axis)[words.known_W]
@@ -118,7 +120,7 @@ def coherence_by_chance(
     >>> coherence_by_word(model, "axis_1", tensor).mean > by_chance
     True
     """
-    _check_by_word(nearest, least, epsilon)
+    _check_counted(least, epsilon, nearest=nearest)
     check_parameters({"random_state": random_state}, {"random_state": SEED})
     reference = _checked_reference(reference, axis)
     words = _Words(reference.words, reference)
@@ -161,10 +163,7 @@ def coherence_by_component(
     >>> coherence_by_component(model, "axis_1", tensor).scores.columns.tolist()
     ['component', 'share', 'npmi', 'words']
     """
-    check_parameters(
-        {"top": top, "least": least, "epsilon": epsilon},
-        {"top": integer(2), "least": number(0, 1, low_included=True), "epsilon": EPSILON},
-    )
+    _check_counted(least, epsilon, top=top)
     words = _Words(_axis_of(model, axis), reference)
     strongest = model.components(axis, top)
     n_components = strongest["component"].nunique()
@@ -187,11 +186,10 @@ def coherence_by_component(
     return Coherence(float(npmi_C.mean()), frame, left_out)
 
 
-def _check_by_word(nearest: int, least: float, epsilon: float | None) -> None:
-    check_parameters(
-        {"nearest": nearest, "least": least, "epsilon": epsilon},
-        {"nearest": integer(2), "least": number(0, 1, low_included=True), "epsilon": EPSILON},
-    )
+def _check_counted(least: float, epsilon: float | None, **words: int) -> None:
+    rules = {"least": number(0, 1, low_included=True), "epsilon": EPSILON}
+    rules |= dict.fromkeys(words, integer(2))
+    check_parameters({**words, "least": least, "epsilon": epsilon}, rules)
 
 
 def _axis_of(model: CountModel, name: str) -> Axis:
@@ -265,3 +263,19 @@ class _Words:
             place_SN[:, first_P].ravel(), place_SN[:, second_P].ravel(), epsilon=epsilon
         )
         return np.asarray(npmi.reshape(len(lists_SN), -1).mean(axis=1))
+
+
+def nearest_rows(factor_WK: Floats, rows_S: Ints, number: int) -> Ints:
+    """Return the rows nearest to some rows by Euclidean distance, nearest first, itself first."""
+    centred_WK = factor_WK - factor_WK.mean(axis=0)  # keeps digits in the difference of squares
+    square_W = (centred_WK**2).sum(axis=1)
+    near_SN = np.empty((len(rows_S), number), np.int64)
+    width = max(1, AT_ONCE // len(factor_WK))
+    for start in range(0, len(rows_S), width):
+        rows = rows_S[start : start + width]
+        distance = square_W - 2 * centred_WK[rows] @ centred_WK.T
+        distance[np.arange(len(rows)), rows] = -np.inf
+        near = np.argpartition(distance, number - 1, axis=1)[:, :number]
+        order = np.argsort(np.take_along_axis(distance, near, axis=1), axis=1, kind="stable")
+        near_SN[start : start + width] = np.take_along_axis(near, order, axis=1)
+    return near_SN

@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import LabelError
-from tallyfold.evaluation.metrics import METRICS, scores_of
+from tallyfold.evaluation.metrics import METRICS, coverage, scores_of
 from tallyfold.evaluation.predictions import Predictions
-from tallyfold.evaluation.scores import coverage
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
 from tallyfold.models.constant import Constant
@@ -33,7 +32,7 @@ LEVELS = [round(0.05 * step, 2) for step in range(1, 20)]
 N_GROUPS = 10
 
 MOST_CELLS = 50_000
-"""Calibration is drawn from so many held-out cells at most."""
+"""Calibration is drawn from at most this many held-out cells."""
 
 
 def held_out_entry(
@@ -111,13 +110,17 @@ def calibration_entry(model: CountModel, test: CountTensor) -> dict[str, Any]:
 
     All given that a count is at least one, since a test tensor has no other cells.
     """
-    said = Predictions(model, test)
+    predictions = Predictions(model, test)
     if model.fitted_.likelihood is None:
-        return {"cells": test.nnz, "coverage": None, "means": _groups(said.mean, said.counts)}
+        return {
+            "cells": test.nnz,
+            "coverage": None,
+            "means": _groups(predictions.mean, predictions.counts),
+        }
     return {
         "cells": test.nnz,
-        "coverage": [[level, rounded(coverage(said, level))] for level in LEVELS],
-        "means": _groups(said.positive.mean(), said.counts),
+        "coverage": [[level, rounded(coverage(predictions, level))] for level in LEVELS],
+        "means": _groups(predictions.positive.mean(), predictions.counts),
     }
 
 

@@ -10,13 +10,22 @@ import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
+from tallyfold.evaluation.scaling import component_places
 from tallyfold.models.base import CountModel
 from tallyfold.posterior.derived_axis import DerivedAxis
-from tallyfold.report.component_map import map_places
 from tallyfold.report.explorer.entities import LEVEL, axis_entry, label_text, limits, weights_of
-from tallyfold.report.explorer.facts import data_entry, fit_entry
 from tallyfold.report.explorer.held_out import held_out_entry
 from tallyfold.report.explorer.packing import rounded
+from tallyfold.version import __version__
+
+ENDS = {
+    "converged": "it converged",
+    "validation": "the validation score rose no more",
+    "max_iter": "it reached max_iter, the most iterations allowed",
+    "interrupted": "it was interrupted",
+    "diverged": "it diverged; the last good iteration was kept",
+}
+"""Why a fit ended, in words."""
 
 MOST_PAIRS = 12
 """Multipliers shown of each set of axes."""
@@ -50,7 +59,7 @@ def _factors_entry(model: CountModel, train: CountTensor | None) -> dict[str, An
         return {"components": [], "axes": [], "mapped": None}
     share_K = factors.shares()
     weights = [weights_of(factors, name) for name in factors.names]
-    places_K2, mapped = map_places([each.mean_DK for each in weights])
+    places_K2, mapped = component_places([each.mean_DK for each in weights])
     rooms = limits([len(axis) for axis in model.axes_], len(share_K))
     return {
         "components": [
@@ -86,3 +95,53 @@ def _interaction_entry(model: CountModel, derived: DerivedAxis) -> dict[str, Any
             for row in table.itertuples(index=False, name=None)
         ],
     }
+
+
+def fit_entry(model: CountModel) -> dict[str, Any]:
+    """Return what the page says of the fit."""
+    fitted = model.fitted_
+    defaults = type(model)().get_params()
+    likelihood = fitted.likelihood
+    return {
+        "model": type(model).__name__,
+        "version": __version__,
+        "parameters": [
+            {"name": name, "value": _text(value), "default": _text(defaults[name]) == _text(value)}
+            for name, value in fitted.parameters.items()
+        ],
+        "likelihood": likelihood and likelihood.name.replace("-", " "),
+        "members": 1 + len(fitted.others),
+        "iterations": fitted.n_iter,
+        "ended": ENDS.get(fitted.reason, fitted.reason),
+        "validation": rounded(fitted.validation_score),
+        "history": [
+            [each.number, rounded(each.objective, 7), rounded(each.validation, 7)]
+            for each in fitted.history
+        ],
+        "seconds": rounded(fitted.history[-1].seconds, 3) if fitted.history else None,
+    }
+
+
+def data_entry(model: CountModel, train: CountTensor | None) -> dict[str, Any]:
+    """Return what is known of the data: sizes always, counts if the training data are given."""
+    entry: dict[str, Any] = {
+        "axes": [{"name": axis.name, "size": len(axis)} for axis in model.axes_],
+        "zeros": str(model.fitted_.parameters.get("zeros", "missing")),
+        "train": None,
+    }
+    if train is not None:
+        entry["train"] = {
+            "cells": train.nnz,
+            "total": int(train.total),
+            "density": rounded(train.density),
+            "ones": rounded(float(np.mean(train.counts == 1))) if train.nnz else None,
+        }
+    return entry
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(
+            _text(each) if isinstance(each, str) else " × ".join(map(str, each)) for each in value
+        )
+    return str(value)

@@ -74,6 +74,11 @@ def in_words(label: Any) -> str:
     return f"{label:g}" if isinstance(label, float) else str(label)
 
 
+def percent(share: float) -> str:
+    """Write a share in per cent, with as many digits as it needs."""
+    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
+
+
 def _visible(label: Any) -> str:
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,16 +20,7 @@ if TYPE_CHECKING:
 Panels = npt.NDArray[np.object_]
 """Axes of a figure with several panels, in reading order."""
 
-COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
-    "#7F7F7F",
-)
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 """Okabe and Ito's colours; their yellow cannot be read on white, so a grey stands for it."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -35,31 +28,6 @@ LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1)), (0, (1, 1)), (0, (4
 
 INK, PALE_INK = "#222222", "#6B6B6B"
 SIZE = (6.4, 4.0)
-
-LIGHT: Any = {
-    "figure.facecolor": "white",
-    "axes.facecolor": "white",
-    "figure.dpi": 100,
-    "savefig.dpi": 200,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": "auto",
-    "axes.edgecolor": PALE_INK,
-    "axes.linewidth": 0.8,
-    "axes.grid": False,
-    "xtick.color": PALE_INK,
-    "ytick.color": PALE_INK,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "font.size": 10,
-    "axes.titlesize": 11,
-    "axes.labelsize": 10,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-    "legend.fontsize": 9,
-    "legend.frameon": False,
-    "legend.edgecolor": "inherit",
-}
 
 
 class Look(NamedTuple):
@@ -84,6 +52,15 @@ def refuse_many(number: int, what: str) -> None:
         )
 
 
+@cache
+def _light() -> Any:
+    """Return the settings of `light.mplstyle`."""
+    from matplotlib import rc_params_from_file
+
+    with as_file(files("tallyfold.report.plots") / "light.mplstyle") as file:
+        return rc_params_from_file(file, use_default_template=False)
+
+
 @contextmanager
 def drawing(ax: Axes | None, size: tuple[float, float] = SIZE) -> Iterator[Axes]:
     """Give the axes to draw on: those given, or those of a new figure in the light style."""
@@ -95,7 +72,7 @@ def drawing(ax: Axes | None, size: tuple[float, float] = SIZE) -> Iterator[Axes]
 def drawing_panels(
     ax: Any, number: int, columns: int, size: tuple[float, float], **sharing: Any
 ) -> Iterator[Panels]:
-    """Give a number of axes to draw on, in reading order; new ones in so many columns."""
+    """Give a number of axes to draw on, in reading order; new ones in `columns` columns."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -104,7 +81,7 @@ def drawing_panels(
         with matplotlib.rc_context():
             yield panels
         return
-    with matplotlib.rc_context(LIGHT):
+    with matplotlib.rc_context(_light()):
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(-(-number // columns), columns, squeeze=False, **sharing).ravel()
         for beyond in panels[number:]:

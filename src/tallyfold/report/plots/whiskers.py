@@ -30,49 +30,60 @@ def horizontal_bars(
     ax: Axes, labels: Any, value_N: Floats, low_N: Floats, high_N: Floats, longest: int = LONGEST
 ) -> None:
     """Draw a bar per label, the first on top, and a whisker from low to high."""
-    names, how = legible(labels, longest)
-    colour = COLOURS[0]
-    place_N = np.arange(len(names))
-    ax.barh(place_N, value_N, height=0.72, color=colour, alpha=0.55)
-    ax.set_yticks(place_N, names, **how)
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.tick_params(axis="y", length=0)
+    ax.barh(np.arange(len(value_N)), value_N, height=0.72, color=COLOURS[0], alpha=0.55)
+    name_rows(ax, labels, longest)
     limit = value_limit(value_N, high_N)
     ax.set_xlim(0, limit)
-    if np.any(high_N > low_N):
-        ink = DARKER.get(colour, colour)
-        ax.hlines(place_N, low_N, np.minimum(high_N, limit), color=ink, linewidth=1.4)
-        ax.plot(value_N, place_N, "o", color=ink, markersize=3.5)
-        _mark_cut(ax, place_N, high_N, limit, ink, upright=False)
+    _whiskers(ax, value_N, low_N, high_N, COLOURS[0], limit, upright=False)
 
 
 def upright_bars(
     ax: Axes, value_N: Floats, low_N: Floats, high_N: Floats, colour: str, limit: float
 ) -> None:
     """Draw a bar per number, and a whisker from low to high."""
-    place_N = np.arange(len(value_N))
-    ax.bar(place_N, value_N, width=0.72, color=colour, alpha=0.55)
+    ax.bar(np.arange(len(value_N)), value_N, width=0.72, color=colour, alpha=0.55)
     ax.set_ylim(0, limit)
-    if np.any(high_N > low_N):
-        ink = DARKER.get(colour, colour)
-        ax.vlines(place_N, low_N, np.minimum(high_N, limit), color=ink, linewidth=1.4)
-        ax.plot(place_N, value_N, "o", color=ink, markersize=3.5)
-        _mark_cut(ax, place_N, high_N, limit, ink, upright=True)
+    _whiskers(ax, value_N, low_N, high_N, colour, limit, upright=True)
 
 
-def _mark_cut(
-    ax: Axes, place_N: npt.NDArray[Any], high_N: Floats, limit: float, ink: str, *, upright: bool
+def name_rows(ax: Axes, labels: Any, longest: int) -> None:
+    """Write labels beside the rows of a figure, the first on top."""
+    names, how = legible(labels, longest)
+    ax.set_yticks(np.arange(len(names)), names, **how)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+
+
+def _whiskers(
+    ax: Axes,
+    value_N: Floats,
+    low_N: Floats,
+    high_N: Floats,
+    colour: str,
+    limit: float,
+    *,
+    upright: bool,
 ) -> None:
-    """Put an arrow where an interval goes on beyond the axis, and say where it ends."""
+    """Draw whiskers; an arrow says where an interval ends that goes on beyond the axis."""
+    if not np.any(high_N > low_N):
+        return
+    ink, place_N = DARKER.get(colour, colour), np.arange(len(value_N))
+    draw_lines = ax.vlines if upright else ax.hlines
+    draw_lines(place_N, low_N, np.minimum(high_N, limit), color=ink, linewidth=1.4)
+    ax.plot(*_turned(place_N, value_N, upright), "o", color=ink, markersize=3.5)
     for place in place_N[high_N > limit]:
-        end, mark = (place, limit), "^" if upright else ">"
-        ax.plot(*(end if upright else end[::-1]), mark, color=ink, markersize=6, clip_on=False)
+        end = _turned(place, limit, upright)
+        ax.plot(*end, "^" if upright else ">", color=ink, markersize=6, clip_on=False)
         ax.annotate(
             f"to {high_N[place]:.2g}",
-            end if upright else end[::-1],
+            end,
             xytext=(4, -10) if upright else (-5, 5),
             textcoords="offset points",
             fontsize=7.5,
             ha="left" if upright else "right",
             va="center",
         )
+
+
+def _turned(place: Any, value: Any, upright: bool) -> tuple[Any, Any]:
+    return (place, value) if upright else (value, place)

@@ -1,0 +1,217 @@
+"""`mae`, `loglik` and `coherence`: views of the same fits (the paper's Tables 2, 3 and 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+import tallyfold as tf
+from tallyfold.errors import DataError
+from tallyfold.evaluation.experiment import Scores, held_out_fifth
+from tallyfold.evaluation.metrics import checked_metrics
+from tallyfold.evaluation.predictions import Predictions
+from tallyfold.evaluation.words.coherence import (
+    coherence_by_chance,
+    coherence_by_component,
+    coherence_by_word,
+)
+from tallyfold.models.base import CountModel
+from tallyfold.paper.descriptions import described, notes
+from tallyfold.paper.line_up import (
+    BASELINES,
+    CONSTANTS,
+    FLAGSHIP,
+    PAPER_FORM,
+    PUBLISHED_NAME,
+    REGIMES,
+    SQUARED_ERRORS,
+)
+from tallyfold.paper.published import published_loglik, published_value
+from tallyfold.paper.setting import Reproduction, Setting
+from tallyfold.paper.tables import side_by_side, tests_against
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WORD = "word"
+"""The axis that coherence is about."""
+FOLDS = 5
+PAPERS_TEST = "p of the one-tailed paired t-test"
+TESTS = "VAE-BPTF against each model, over data sets"
+
+METRICS = [name for name, metric in tf.METRICS.items() if metric.needs != "train"]
+
+
+def mae(setting: Setting) -> Reproduction:
+    """Mean absolute error of six models on each data set."""
+    paper, same = fits(setting)
+    table = side_by_side(
+        {
+            "as the paper ran it": (paper, "mae-mean"),
+            "zeros missing": (same, "mae-mean"),
+            "zeros missing, median": (same, "mae-median"),
+            "log pmf given y >= 1": (same, "log-pmf-positive"),
+        },
+        lambda data, model: published_value("mae", data, PUBLISHED_NAME.get(model, ""), "MAE"),
+    )
+    tests = _with_published_p(_tests(paper, same, "mae-mean", "mae-mean"))
+    texts = notes("mae", hyper_parameters=hyper_parameters(setting))
+    return Reproduction({"Mean absolute error": table, TESTS: tests}, texts)
+
+
+def loglik(setting: Setting) -> Reproduction:
+    """Log-likelihood of the held-out cells, per cell."""
+    paper, same = fits(setting)
+    paper = paper[~paper["model"].isin(SQUARED_ERRORS)]
+    table = side_by_side(
+        {
+            "as the paper ran it": (paper, "paper-form"),
+            "zeros missing": (same, "paper-form-at-mean"),
+            "coverage of 80 %": (same, "coverage-80"),
+            "plug-in": (same, "log-pmf-plug-in"),
+            "log pmf given y >= 1": (same, "log-pmf-positive"),
+        },
+        lambda data, model: published_loglik("loglik", data, PUBLISHED_NAME.get(model, "")),
+    )
+    tests = _tests(paper, same, "paper-form", "log-pmf-positive")
+    texts = notes("loglik", hyper_parameters=hyper_parameters(setting))
+    return Reproduction({"Log-likelihood per held-out cell": table, TESTS: tests}, texts)
+
+
+def coherence(setting: Setting) -> Reproduction:
+    """NPMI of words that a model puts near each other."""
+    texts = [name for name in setting.tensors if WORD in setting.tensor(name).names]
+    if not texts:
+        raise DataError(
+            f"coherence is a matter of words; none of {', '.join(setting.tensors)} has an axis "
+            f"{WORD!r}."
+        )
+    only = replace(setting, tensors={name: setting.tensors[name] for name in texts})
+    paper, same = (rows[rows["model"] != CONSTANTS[-1]] for rows in fits(only))
+    table = side_by_side(
+        {
+            "as the paper ran it": (paper, "NPMI, neighbours"),
+            "as the paper ran it, by component": (paper, "NPMI, components"),
+            "zeros missing": (same, "NPMI, neighbours"),
+            "zeros missing, by component": (same, "NPMI, components"),
+        },
+        lambda data, model: published_value(
+            "coherence", data, PUBLISHED_NAME.get(model, ""), "NPMI"
+        ),
+    )
+    left_out = ", ".join(name for name in setting.tensors if name not in texts) or "none"
+    facts = {"hyper_parameters": hyper_parameters(setting), "left_out": left_out}
+    return Reproduction({"NPMI": table}, notes("coherence", **facts))
+
+
+def fits(setting: Setting) -> list[pd.DataFrame]:
+    """Run the six models as the paper ran them, and all models under the same zeros.
+
+    Each model is fitted once, and all scores of it are taken at once.
+    """
+    import pandas as pd
+
+    rows: dict[str, list[pd.DataFrame]] = {regime: [] for regime in REGIMES}
+    for dataset in setting.tensors:
+        tensor = cache(partial(setting.tensor, dataset))
+        for regime, (folder, line_up) in REGIMES.items():
+            models, part = line_up(dataset), folder
+            if setting.trials:  # on the training part of the first split
+                train = held_out_fifth(tensor(), setting.seeds[0]).train
+                models = tuned(setting, f"{folder}, {dataset}", models, train)
+                part = f"{folder}-tuned-{setting.trials}"
+            rows[regime].append(setting.rows(part, models, SCORES, tensors={dataset: tensor}))
+    return [pd.concat(parts, ignore_index=True) for parts in rows.values()]
+
+
+def npmi_of_neighbours(predictions: Predictions) -> float | None:
+    """Return the paper's coherence: the mean NPMI of each word and its nine nearest.
+
+    A constant has no near words; its are drawn at random.
+    """
+    if predictions.train is None or WORD not in predictions.train.names:
+        return None
+    if isinstance(predictions.model, tf.Constant):
+        return coherence_by_chance(predictions.train, WORD).mean
+    return coherence_by_word(predictions.model, WORD, predictions.train).mean
+
+
+def npmi_of_components(predictions: Predictions) -> float | None:
+    """Return the usual coherence: the mean NPMI of each component's ten strongest words."""
+    if predictions.train is None or WORD not in predictions.train.names:
+        return None
+    if predictions.model.fitted_.factors is None or isinstance(predictions.model, tf.Constant):
+        return None
+    return coherence_by_component(predictions.model, WORD, predictions.train).mean
+
+
+SCORES: Scores = {
+    **checked_metrics(METRICS),
+    "NPMI, neighbours": npmi_of_neighbours,
+    "NPMI, components": npmi_of_components,
+}
+"""Scores of every fit."""
+
+
+def tuned(
+    setting: Setting, study: str, models: Mapping[str, CountModel], train: tf.CountTensor
+) -> dict[str, CountModel]:
+    """Return models with the parameters that `setting.trials` trials found best.
+
+    Parameters are cross-validated on the training part, as the paper chose them. Each model has
+    the same number of trials, from the paper's grid where it has one. Constants and main effects
+    have nothing to choose.
+    """
+    return {
+        name: model if name in CONSTANTS else _best(setting, f"{study}, {name}", name, model, train)
+        for name, model in models.items()
+    }
+
+
+def _best(
+    setting: Setting, study: str, name: str, model: CountModel, train: tf.CountTensor
+) -> CountModel:
+    setting.announce(f"{study}: {setting.trials} trials of {FOLDS} folds")
+    setting.folder.mkdir(parents=True, exist_ok=True)
+    space = dict(tf.SPACES["vae-bptf-paper" if name == PAPER_FORM else model.name])
+    if name == PAPER_FORM:  # what has one choice is fixed by the model itself
+        space = {key: choices for key, choices in space.items() if len(choices) > 1}
+        space["hidden_layers"] = [0, 1]  # two have no fast kernel
+    database = setting.folder / "searches.db"
+    found = tf.tune(model, train, space, FOLDS, setting.trials or 1, storage=database, study=study)
+    if found.interrupted:
+        raise KeyboardInterrupt
+    return found.model()
+
+
+def hyper_parameters(setting: Setting) -> str:
+    """Return how the models' hyper-parameters were chosen."""
+    text: str = described("texts")["searched" if setting.trials else "fixed"]
+    return text.format(trials=setting.trials)
+
+
+def _tests(paper: pd.DataFrame, same: pd.DataFrame, paper_metric: str, metric: str) -> pd.DataFrame:
+    """Return the paper's t-test, and Wilcoxon's, of VAE-BPTF against the others."""
+    import pandas as pd
+
+    baselines = [name for name in BASELINES if name in set(paper["model"])]
+    others = [name for name in dict.fromkeys(same["model"]) if name != FLAGSHIP]
+    first, second = REGIMES
+    parts = [
+        tests_against(paper, PAPER_FORM, baselines, paper_metric, first),
+        tests_against(same, FLAGSHIP, others, metric, second),
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _with_published_p(tests: pd.DataFrame) -> pd.DataFrame:
+    """Put the p that the paper printed beside ours."""
+    pairs = zip(tests["model"].map(PUBLISHED_NAME), tests["against"], strict=True)
+    printed = [
+        published_value("mae", "all", f"{model} against {other}", PAPERS_TEST)
+        for model, other in pairs
+    ]
+    tests.insert(list(tests.columns).index("score") + 1, "p, published", printed)
+    return tests
