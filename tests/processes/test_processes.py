@@ -38,7 +38,8 @@ def test_many_processes_leave_what_one_leaves(number, names, tmp_path):
 
 def test_processes_that_were_given_different_things_are_refused_alike():
     command = [*TORCHRUN, "2", quarrels.__file__]
-    environment = ENVIRONMENT | {"TALLYFOLD_PROCESS_TIMEOUT": "8", "PYTHONPATH": str(ROOT)}
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = ENVIRONMENT | {"TALLYFOLD_PROCESS_TIMEOUT": "4", "PYTHONPATH": path}
     subprocess.run(command, check=True, env=environment, timeout=PATIENCE)
 
 

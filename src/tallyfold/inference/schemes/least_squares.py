@@ -20,15 +20,14 @@ import numpy.typing as npt
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
 from tallyfold.inference.fit.loop import State
+from tallyfold.inference.schemes.adam import Adam
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.posterior.point_factors import mean_over_seen
 
 Floats = npt.NDArray[np.float64]
 
-DECAY = 0.9, 0.999
-"""How slowly Adam's running means of the gradient and of its square forget."""
-
-EPSILON = 1e-8
+KINDS = ("factor", "first", "second")
+"""What is kept of each axis: its factors, and Adam's means of gradients and of their squares."""
 
 
 @dataclass
@@ -79,16 +78,14 @@ class LeastSquaresStep:
 
     def advance(self, state: State, iteration: int) -> tuple[State, float]:
         """Take one step on every axis at once; return the loss per cell with an entry."""
+        values, first, second = (_by_axis(state, kind) for kind in KINDS)
+        gradients = dict(zip(values, self.gradients(factors_of(state)), strict=True))
+        adam = Adam(values, first, second, steps=iteration - 1)
+        adam = adam.climb(gradients, -self.learning_rate, longest=np.inf)
         new: State = {}
-        for axis, gradient_DK in enumerate(self.gradients(factors_of(state))):
-            value, first, second = (
-                np.asarray(state[f"{name}_{axis}"], dtype=float)
-                for name in ("factor", "first", "second")
-            )
-            first, second = moments(gradient_DK, first, second)
-            step_DK = self.learning_rate * direction(first, second, iteration)
-            new[f"factor_{axis}"] = np.maximum(value - step_DK, 0.0)
-            new[f"first_{axis}"], new[f"second_{axis}"] = first, second
+        for axis, factor_DK in adam.values.items():
+            new[f"factor_{axis}"] = np.maximum(factor_DK, 0.0)
+            new[f"first_{axis}"], new[f"second_{axis}"] = adam.first[axis], adam.second[axis]
         return new, self.loss(factors_of(new)) / len(self.cells.counts_N)
 
     def loss(self, factors: list[Floats]) -> float:
@@ -127,20 +124,11 @@ class LeastSquaresStep:
         return kernels.cell_rates(factors, self.cells.indices_NM, backend=self.backend)
 
 
-def moments(gradient: Floats, first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """Return Adam's running means of the gradient and of its square, one step on."""
-    slow, slower = DECAY
-    return slow * first + (1 - slow) * gradient, slower * second + (1 - slower) * gradient**2
-
-
-def direction(first: Floats, second: Floats, number: int) -> Floats:
-    """Return Adam's step of length one, the running means freed of their start at zero."""
-    slow, slower = DECAY
-    spread = np.sqrt(second / (1 - slower**number)) + EPSILON
-    return np.asarray(first / (1 - slow**number) / spread)
-
-
 def factors_of(state: State) -> list[Floats]:
     """Return the factors of every axis."""
-    n_axes = sum(name.startswith("factor_") for name in state)
-    return [np.asarray(state[f"factor_{axis}"], dtype=float) for axis in range(n_axes)]
+    return list(_by_axis(state, "factor").values())
+
+
+def _by_axis(state: State, kind: str) -> dict[str, Floats]:
+    n_axes = len(state) // len(KINDS)
+    return {str(axis): np.asarray(state[f"{kind}_{axis}"], dtype=float) for axis in range(n_axes)}
