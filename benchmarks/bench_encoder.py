@@ -71,11 +71,8 @@ class Problem:
     def fused(self, network: Network) -> list[AxisEncoder]:
         return [axis_encoder(layout, network, backend="numba") for layout in self.layouts]
 
-    def eager(self, network: Network, distinct: bool) -> list[AxisEncoder]:
-        return [
-            TorchEncoder(layout, network, distinct=distinct, dtype="float32")
-            for layout in self.layouts
-        ]
+    def eager(self, network: Network) -> list[AxisEncoder]:
+        return [TorchEncoder(layout, network) for layout in self.layouts]
 
 
 class Taken(NamedTuple):
@@ -106,7 +103,7 @@ def compare(problem: Problem, network: Network, repeats: int) -> None:
     """Print fused times beside one sweep of plain BPTF, and the memory they took."""
     begin = time.perf_counter()
     encoders = problem.fused(network)
-    print(f"distinct rows, all axes       {time.perf_counter() - begin:8.3f} s  ", end="")
+    print(f"distinct inputs, all axes     {time.perf_counter() - begin:8.3f} s  ", end="")
     print([len(encoder.counts_R) for encoder in encoders])  # type: ignore[attr-defined]
 
     def single() -> None:
@@ -180,13 +177,11 @@ def against_torch(problem: Problem, network: Network, share: float) -> None:
     """Print how many times faster than eager torch, on a share of the cells in turn."""
     fused = problem.fused(network)
     print(f"on {share:.0%} of the cells:")
-    works = {"fused": lambda: problem.iterate(fused, network)}
-    for name, distinct in (
-        ("eager torch, every cell", False),
-        ("eager torch, distinct rows", True),
-    ):
-        eager = problem.eager(network, distinct)
-        works[name] = lambda eager=eager: problem.iterate(eager, network)
+    eager = problem.eager(network)
+    works = {
+        "fused": lambda: problem.iterate(fused, network),
+        "eager torch": lambda: problem.iterate(eager, network),
+    }
     found = seconds(works, 2)
     for name, taken in found.items():
         ratios = [mine / best for mine, best in zip(taken, found["fused"], strict=True)]
@@ -230,7 +225,7 @@ def main() -> None:
         )
         print(f"fused, {name:>4s} of cells         {taken.clock:8.3f} s  of processors: ", end="")
         print(f"{taken.processors / cells * 1e6:.3f} us a cell, ", end="")
-        print(f"{taken.processors / rows * 1e6:.3f} us a distinct row")
+        print(f"{taken.processors / rows * 1e6:.3f} us a distinct input")
     whole_iteration(whole, network, options.repeats)
     other_networks(whole, network, 2)
     against_torch(part(options.torch_share), network, options.torch_share)

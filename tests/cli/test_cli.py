@@ -11,6 +11,7 @@ from tests.cli.conftest import Run
 
 import tallyfold as tf
 from tallyfold.cli import app
+from tallyfold.data.demo import load_demo
 
 VERBS = tuple(
     (command.name or command.callback.__name__).replace("_", "-")
@@ -205,7 +206,9 @@ def test_convert_to_an_unknown_ending_is_code_2(run: Run, csv: Path) -> None:
     assert "docx" in result.err
 
 
-def test_demo(run: Run, tmp_path: Path) -> None:
+def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    busiest = load_demo().filter(top={"module": 60, "word": 300})
+    monkeypatch.setattr("tallyfold.data.demo.load_demo", lambda: busiest)
     result = run("demo", "--report", tmp_path / "words.html")
     assert (result.code, result.err) == (0, "")
     assert "module x word x place" in result.out

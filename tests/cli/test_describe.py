@@ -3,7 +3,7 @@
 import json
 
 import tallyfold as tf
-from tallyfold.cli.fit_progress import duration
+from tallyfold.cli.terminal import duration
 from tallyfold.evaluation.fit_cost import fit_cost
 
 

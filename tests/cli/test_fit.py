@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -122,17 +121,16 @@ def test_ctrl_c_in_the_second_of_two_fits_goes_on_there(run, events, tensor, tmp
 
 
 @pytest.mark.parametrize(
-    "place", ["model_parameters.chosen_model", "fit._counts", "fit_run.scored"]
+    "place", ["model_parameters.chosen_model", "options.Reading.counts", "fit_run.scored"]
 )
 def test_ctrl_c_between_iterations_says_what_is_left(run, events, tmp_path, monkeypatch, place):
     def press(*arguments: object, **more: object) -> None:
         raise KeyboardInterrupt
 
-    owner, _, name = place.rpartition(".")
-    monkeypatch.setattr(import_module(f"tallyfold.cli.{owner}"), name, press)
+    monkeypatch.setattr(f"tallyfold.cli.{place}", press)
     result = run("fit", events, *QUICK, "--holdout", "0.2", "--out", tmp_path / "m")
     assert (result.code, result.out) == (130, "")
-    if name == "scored":
+    if place == "fit_run.scored":
         assert f"its model is saved in {tmp_path / 'm'}" in result.err
         assert tf.load(tmp_path / "m").name == "bptf"
     else:
@@ -167,12 +165,7 @@ def test_a_fit_killed_from_outside_keeps_its_model(events, tmp_path):
     out = tmp_path / "m"
     arguments = [str(events), *AXES, "--model", "bptf", "--set", "tol=0", "--out", str(out)]
     arguments += ["--max-iter", "1000000", "--set", "validation=none"]
-    code = (
-        "import sys; from tallyfold.cli import app, main; from tallyfold.cli.fit import fit\n"
-        "if fit not in [c.callback for c in app.registered_commands]: app.command()(fit)\n"
-        "main(sys.argv[1:])"
-    )
-    command = [sys.executable, "-c", code, "fit", *arguments]
+    command = [sys.executable, "-m", "tallyfold", "fit", *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         end = time.monotonic() + 60
         while not (out / "checkpoint").exists() and time.monotonic() < end:

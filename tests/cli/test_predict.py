@@ -222,13 +222,8 @@ def test_messages_call_standard_input_by_its_name(run, folder):
 def test_head_ends_it_quietly(folder, frame, tmp_path):
     many = pd.concat([frame] * 40)
     many.to_csv(tmp_path / "cells.csv", index=False)
-    code = (
-        "import sys; from tallyfold.cli import app, main; from tallyfold.cli.predict import predict"
-        "\nif predict not in [c.callback for c in app.registered_commands]: app.command()(predict)"
-        "\nmain(sys.argv[1:])"
-    )
     arguments = ["predict", str(folder), str(tmp_path / "cells.csv")]
-    command = [sys.executable, "-c", code, *arguments]
+    command = [sys.executable, "-m", "tallyfold", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None

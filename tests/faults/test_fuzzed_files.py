@@ -55,7 +55,8 @@ def read(file, *given, **more) -> None:
 def test_damaged_files_are_read_or_refused(kind, times, tmp_path):
     program = Path(__file__).with_name("damaged_reads.py")
     command = [sys.executable, "-X", "faulthandler", str(program), kind, str(tmp_path), "0"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = os.environ | {"PYTHONPATH": path}
     done = subprocess.run(
         [*command, str(times)], capture_output=True, text=True, env=environment, timeout=300
     )

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="works by fork and SI
 
 ROOT = Path(__file__).parents[2]
 ONE_THREAD = {"TALLYFOLD_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-ENVIRONMENT = os.environ | ONE_THREAD | {"PYTHONPATH": str(ROOT)}
+PATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+ENVIRONMENT = os.environ | ONE_THREAD | {"PYTHONPATH": PATH}
 SILENT = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 

@@ -44,7 +44,9 @@ def test_sampled_entities_are_candidates_and_within_the_limits():
     assert len(set(found)) == 15
     assert set(found) <= set(range(20, 60))
     assert len(sample_entities(rng, number, np.arange(100), 50, 95)) == 9  # 90 cells of 95
-    assert len(sample_entities(rng, number, np.arange(100), 50, 3)) == 1  # one, however many cells it has
+    assert (
+        len(sample_entities(rng, number, np.arange(100), 50, 3)) == 1
+    )  # one, however many cells it has
     assert len(sample_entities(rng, number, np.arange(5), 50, 10**9)) == 5
 
 

@@ -2,15 +2,15 @@
 
 import logging
 
-from tallyfold.kernels import announce
+from tallyfold.kernels import backends
 
 
 def test_compiling_is_announced_once(monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    announce.announce_compilation.cache_clear()
+    backends.announce_compilation.cache_clear()
     with caplog.at_level(logging.WARNING, "tallyfold"):
-        announce.announce_compilation()
-        announce.announce_compilation()
+        backends.announce_compilation()
+        backends.announce_compilation()
     assert [record.message for record in caplog.records] == [
         "compiling kernels for this machine: some 10 to 20 seconds, once. backend='numpy' does "
         "without."
@@ -19,7 +19,7 @@ def test_compiling_is_announced_once(monkeypatch, tmp_path, caplog):
 
 def test_compiled_kernels_are_found(monkeypatch, tmp_path):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    assert not announce.is_compiled()
+    assert not backends.is_compiled()
     (tmp_path / "module").mkdir()
     (tmp_path / "module" / "kernel.nbi").touch()
-    assert announce.is_compiled()
+    assert backends.is_compiled()

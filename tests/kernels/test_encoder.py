@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from tallyfold.errors import BackendError, ParameterError, ShapeError, SlowPathWarning
 from tallyfold.kernels import axis_layout, encoder, use_threads
-from tallyfold.kernels.distinct_inputs import distinct_rows, every_cell
+from tallyfold.kernels.distinct_inputs import distinct_inputs
 from tallyfold.kernels.encoder import KINDS, Network, axis_encoder, layer_sizes
 from tallyfold.kernels.encoder_reference import ReferenceEncoder, activation
 from tallyfold.kernels.encoder_torch import TorchEncoder
@@ -131,11 +131,10 @@ def test_first_and_last_axis(axis):
     assert_agrees(FusedEncoder(case.layout, case.network), case, 5e-6)
 
 
-def test_torch_in_single_precision_cell_by_cell_and_in_small_chunks(monkeypatch):
+def test_torch_in_small_chunks(monkeypatch):
     monkeypatch.setattr("tallyfold.kernels.encoder_torch.CHUNK_NUMBERS", 1000)
     case = Case()
-    single = TorchEncoder(case.layout, case.network, distinct=False, dtype="float32")
-    assert_agrees(single, case, 1e-5)
+    assert_agrees(TorchEncoder(case.layout, case.network), case, 1e-8)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -332,24 +331,25 @@ def test_arrays_that_do_not_fit_are_refused(make):
 
 @settings(deadline=None, max_examples=50)
 @given(st.integers(0, 2**32), st.integers(2, 5), st.sampled_from([3, 2**31 - 1]))
-def test_rows_stand_for_their_cells(seed, n_axes, reach):
+def test_distinct_inputs_stand_for_their_cells(seed, n_axes, reach):
     rng = np.random.default_rng(seed)
     cells = rng.choice([0, 1, reach], (40, n_axes))  # large positions: keys would overflow
     cells[:, 0] %= 4
     counts_N = rng.choice([1, 2, 2**53], 40)
     layout = axis_layout(cells, counts_N, 0, 4)
-    rows = distinct_rows(layout)
-    seen = {(*others, count) for others, count in zip(rows.others_RJ, rows.counts_R, strict=True)}
-    assert len(seen) == len(rows.counts_R)
-    np.testing.assert_array_equal(rows.others_RJ[rows.row_N], layout.others_NJ)
-    np.testing.assert_array_equal(rows.counts_R[rows.row_N], layout.counts_N)
-    row_N = np.repeat(np.arange(len(rows.counts_R)), np.diff(rows.indptr_R1))
-    np.testing.assert_array_equal(rows.counts_R[row_N], counts_N[rows.source_N])
-    np.testing.assert_array_equal(rows.entity_N, cells[rows.source_N, 0])
-    assert sorted(rows.source_N) == list(range(40))
-    first_R = np.unique(rows.row_N, return_index=True)[1]
+    inputs = distinct_inputs(layout)
+    seen = {
+        (*others, count) for others, count in zip(inputs.others_RJ, inputs.counts_R, strict=True)
+    }
+    assert len(seen) == len(inputs.counts_R)
+    np.testing.assert_array_equal(inputs.others_RJ[inputs.input_N], layout.others_NJ)
+    np.testing.assert_array_equal(inputs.counts_R[inputs.input_N], layout.counts_N)
+    input_N = np.repeat(np.arange(len(inputs.counts_R)), np.diff(inputs.indptr_R1))
+    np.testing.assert_array_equal(inputs.counts_R[input_N], counts_N[inputs.source_N])
+    np.testing.assert_array_equal(inputs.entity_N, cells[inputs.source_N, 0])
+    assert sorted(inputs.source_N) == list(range(40))
+    first_R = np.unique(inputs.input_N, return_index=True)[1]
     assert np.all(np.diff(first_R) > 0)  # numbered as they come in the layout
-    assert every_cell(layout).row_N.tolist() == list(range(40))
 
 
 def test_softplus_and_sigmoid_are_good_to_single_precision():

@@ -55,11 +55,11 @@ def test_exposure_is_the_slope_of_the_normaliser(likelihood, r):
 def test_compiled_forms_are_accurate_at_any_rate(likelihood, r):
     code, y = likelihood_code(likelihood), 2.0
     full = np.full_like(RATES, r)
-    slope = [exposure.exposure(code, rate, y, r) for rate in RATES]
+    slope = [exposure.exposure((code, r), rate, y) for rate in RATES]
     np.testing.assert_allclose(
         slope, expected_exposure(likelihood, RATES, y + 0 * RATES, full), rtol=1e-11
     )
-    total = [exposure.normaliser(code, rate, y, r) for rate in RATES]
+    total = [exposure.normaliser((code, r), rate, y) for rate in RATES]
     np.testing.assert_allclose(
         total, log_normaliser(likelihood, RATES, y + 0 * RATES, r), rtol=1e-11, atol=1e-11
     )

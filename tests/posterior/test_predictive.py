@@ -3,7 +3,8 @@ import pytest
 
 import tallyfold as tf
 from tallyfold.inference.fit.calibration import calibrate
-from tallyfold.posterior.gamma_factors import GammaFactors, completed_gammas
+from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
 from tallyfold.posterior.predictive import Calibration, matched_mixture
 from tallyfold.probability.counts import COUNTS
 from tallyfold.probability.mixture import CountMixture
@@ -15,7 +16,7 @@ def factors():
     shapes = [rng.uniform(2, 20, (size + 1, 3)) for size in (6, 5, 4)]
     rates = [rng.uniform(5, 20, (size + 1, 3)) for size in (6, 5, 4)]
     labels = [tf.Axis.numbered("x", size).labels for size in (6, 5, 4)]
-    return GammaFactors(["a", "b", "c"], labels, shapes, rates)
+    return GammaFactors(["a", "b", "c"], labels, GammaPosterior.of(shapes, rates))
 
 
 CELLS = np.array([[0, 0, 0], [5, 4, 3], [2, 1, -1], [-1, -1, -1]], dtype=np.int32)
@@ -93,7 +94,8 @@ def test_rows_never_seen_get_the_mean_and_the_spread_of_the_others():
     rng = np.random.default_rng(0)
     shape, rate = rng.uniform(1, 9, (50, 2)), rng.uniform(1, 9, (50, 2))
     seen = np.arange(50) < 40
-    new_shape, new_rate = completed_gammas(shape, rate, seen)
+    table = GammaTable(shape, rate).completed(seen)
+    new_shape, new_rate = table.shape_DK, table.rate_DK
     assert new_shape.shape == (51, 2)
     assert np.array_equal(new_shape[:40], shape[:40])
     drawn = rng.gamma(shape[:40], 1 / rate[:40], (20_000, 40, 2)).reshape(-1, 2)

@@ -9,13 +9,13 @@ import tallyfold as tf
 from tallyfold.inference.distributed.process_group import current_group
 
 FITS = {
-    "bptf": lambda: tf.BPTF(n_components=3, max_iter=15, tol=0.0),
+    "bptf": lambda: tf.BPTF(n_components=3, max_iter=8, tol=0.0),
     "bptf, learnt dispersion": lambda: tf.BPTF(
-        n_components=3, likelihood="negative-binomial", max_iter=10, tol=0.0
+        n_components=3, likelihood="negative-binomial", max_iter=6, tol=0.0
     ),
-    "bptf, zeros observed": lambda: tf.BPTF(n_components=3, zeros="observed", max_iter=15, tol=0.0),
-    "bptf, compiled": lambda: tf.BPTF(n_components=3, max_iter=10, tol=0.0, backend="numba"),
-    "anchored": lambda: tf.VAEBPTF(n_components=3, max_iter=30),
+    "bptf, zeros observed": lambda: tf.BPTF(n_components=3, zeros="observed", max_iter=6, tol=0.0),
+    "bptf, compiled": lambda: tf.BPTF(n_components=3, max_iter=4, tol=0.0, backend="numba"),
+    "anchored": lambda: tf.VAEBPTF(n_components=3, max_iter=16),
     "anchored, all chosen": lambda: tf.VAEBPTF(
         n_components=2, max_iter=16, likelihood="auto", dispersion_axis="axis_1"
     ),
@@ -23,9 +23,9 @@ FITS = {
         n_components=2, max_iter=14, objective="leave-one-out"
     ),
     "anchored, members": lambda: tf.VAEBPTF(n_components=2, max_iter=12, n_members=2),
-    "paper": lambda: tf.VAEBPTF.paper(n_components=3, max_iter=8),
+    "paper": lambda: tf.VAEBPTF.paper(n_components=3, max_iter=4, hidden_units=6),
     "paper, weights by error": lambda: tf.VAEBPTF.paper(
-        n_components=2, max_iter=8, reweight="error", theta=None, eta=None
+        n_components=2, max_iter=5, hidden_units=6, reweight="error", theta=None, eta=None
     ),
 }
 
@@ -34,7 +34,7 @@ QUICK = ["bptf", "anchored", "paper"]
 
 
 def tensor():
-    return tf.simulate((40, 30, 8), n_components=3, density=0.25, random_state=4).tensor
+    return tf.simulate((30, 20, 8), n_components=3, density=0.25, random_state=4).tensor
 
 
 def numbers_of(model):

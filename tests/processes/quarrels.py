@@ -39,14 +39,14 @@ def main():
         with pytest.raises(BackendError), tf.many_processes("cuda"):
             pass
 
-    for _ in range(20):  # joining again and again finds nothing of the times before
+    for _ in range(5):  # joining again and again finds nothing of the times before
         with tf.many_processes() as group:
             assert group.all_reduce_number(1.0) == 2
 
     with tf.many_processes() as group:  # reading takes longer than the timeout
 
         def slowly():
-            time.sleep(9)
+            time.sleep(5)
             return tensor()
 
         even = tf.BPTF(n_components=2, max_iter=3).fit(tf.scatter(slowly))

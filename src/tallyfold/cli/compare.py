@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallyfold.cli import model_options, model_parameters, options
-from tallyfold.cli.frames import as_json as written
+from tallyfold.cli.files import files_of
 from tallyfold.cli.long_runs import INTERRUPTED, error_console, progress
 from tallyfold.cli.score_table import chosen_metrics
-from tallyfold.cli.streams import files_of
-from tallyfold.cli.terminal import NOTHING, console, printable, show_table
+from tallyfold.cli.terminal import NOTHING, console, print_json, printable, show_table
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def compare(
     )
     rows = _run(experiment, out)
     if as_json:
-        typer.echo(written(_document(rows, names)))
+        print_json(_document(rows, names))
     else:
         _show(rows, names, f"{tensor.nnz:,} cells, {100 * holdout:g} % held out, zeros {zeros}")
 

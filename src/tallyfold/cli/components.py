@@ -5,9 +5,7 @@ from typing import Annotated
 import typer
 
 from tallyfold.cli import model_options
-from tallyfold.cli.frames import as_json as written
-from tallyfold.cli.frames import records, show_frame
-from tallyfold.cli.terminal import console, printable
+from tallyfold.cli.terminal import console, print_json, printable, records, show_frame
 from tallyfold.errors import ParameterError
 
 FORMATS = {"weight": ".4f", "low": ".4f", "high": ".4f"}
@@ -50,9 +48,8 @@ def components(
         raise ParameterError(f"--component must be from 0 to {len(known) - 1}; got {component}.")
     chosen = known if component is None else [component]
     if as_json:
-        parts = [frame.assign(axis=name) for name, frame in frames.items()]
-        rows = pd.concat(parts)
-        typer.echo(written(records(rows[rows["component"].isin(chosen)])))
+        rows = pd.concat([frame.assign(axis=name) for name, frame in frames.items()])
+        print_json(records(rows[rows["component"].isin(chosen)]))
         return
     out = console()
     for number in chosen:

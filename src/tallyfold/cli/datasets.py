@@ -10,7 +10,7 @@ import typer
 
 from tallyfold.cli import options
 from tallyfold.cli.describe import facts_of, show
-from tallyfold.cli.targets import refuse_unwritable
+from tallyfold.cli.files import refuse_unwritable
 from tallyfold.cli.terminal import console, printable, show_table
 from tallyfold.errors import ParameterError
 

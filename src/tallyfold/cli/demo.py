@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallyfold.cli.describe import facts_of, show
-from tallyfold.cli.terminal import console, printable, show_table
+from tallyfold.cli.terminal import console, printable, say, show_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,11 +16,7 @@ if TYPE_CHECKING:
     from tallyfold.models.base import CountModel
     from tallyfold.models.vae_bptf import VAEBPTF
 
-COLUMNS = {
-    "mae-mean": "MAE, mean>",
-    "mae-median": "MAE, median>",
-    "log-pmf-positive": "log pmf>",
-}
+COLUMNS = {"mae-mean": "MAE, mean", "mae-median": "MAE, median", "log-pmf-positive": "log pmf"}
 
 READING = (
     "How to read it: MAE is the mean absolute error of the predicted mean or median, lower is "
@@ -62,14 +58,14 @@ def demo(
     show(facts_of(tensor), out)
     out.print()
     parts = split(tensor, test_size=0.2, random_state=0)
+    flagship = VAEBPTF(n_components=10)
     models: dict[str, CountModel] = {
         "constant Poisson": Constant(likelihood="poisson"),
         "constant negative binomial": Constant(),
         "main effects": MainEffects(),
         "BPTF, 10 components": BPTF(n_components=10),
+        "VAE-BPTF, 10 components": flagship,
     }
-    flagship = VAEBPTF(n_components=10)
-    models["VAE-BPTF, 10 components"] = flagship
     out.print("The first fit on a machine compiles its kernels, which takes some seconds.")
     logging.getLogger("tallyfold").addHandler(logging.NullHandler())  # it would say so again
     scores = compare(
@@ -81,25 +77,20 @@ def demo(
     )
     out.print()
     _show_scores(scores, parts.test.nnz, out)
-    out.print()
-    out.print(READING)
-    out.print()
+    out.print(f"\n{READING}\n")
     _show_components(flagship, out)
     _show_interactions(flagship, out)
     out.print("\nWriting a page to explore it with ...")
     title = "The words of the Python standard library"
     page = write_report(flagship, report, test=parts.test, train=parts.train, title=title)
-    out.print(f"Open this in a browser: {page.resolve()}", markup=False, soft_wrap=True)
+    say(f"Open this in a browser: {page.resolve()}")
     out.print("\nYour own data: tallyfold fit events.csv --axes user,item,day --out model")
 
 
 def _show_scores(scores: "pd.DataFrame", cells: int, out: "Console") -> None:
-    rows = [
-        (row["model"], f"{row['seconds']:.1f}", *(f"{row[name]:.4f}" for name in COLUMNS))
-        for row in scores.to_dict("records")
-    ]
-    title = f"Scores on {cells:,} held-out cells, zeros missing"
-    show_table(out, title, ["model", "seconds>", *COLUMNS.values()], rows)
+    shown = scores[["model", "seconds", *COLUMNS]].rename(columns=COLUMNS)
+    formats = {"seconds": ".1f"} | dict.fromkeys(COLUMNS.values(), ".4f")
+    show_frame(out, f"Scores on {cells:,} held-out cells, zeros missing", shown, formats)
 
 
 def _show_components(model: "CountModel", out: "Console", most: int = 3) -> None:

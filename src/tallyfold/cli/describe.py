@@ -1,16 +1,13 @@
 """``tallyfold describe``: what is in a file of counts."""
 
-import json
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallyfold.cli import options
-from tallyfold.cli.fit_progress import duration
-from tallyfold.cli.streams import files_of
-from tallyfold.cli.terminal import console, printable, show_table, size
+from tallyfold.cli import model_options, options
+from tallyfold.cli.terminal import console, duration, print_json, printable, show_table, size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,25 +20,15 @@ Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 """A title, heads and rows."""
 
 
+@options.with_reading(*options.READING)
 def describe(
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE", help="One file, several, a quoted glob, or - for CSV."),
-    ],
-    axes: options.Axes = None,
-    value: options.Value = None,
-    count_rows: options.CountRows = False,
-    bins: options.Bins = None,
-    min_nonzeros: options.MinNonzeros = None,
-    top: options.Top = None,
-    delimiter: options.Delimiter = None,
+    files: model_options.Files,
+    reading: options.Reading,
     busiest: Annotated[
         int,
         typer.Option(metavar="N", min=0, help="How many of the busiest labels to show per axis."),
     ] = 5,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Write one JSON object, for a program to read.")
-    ] = False,
+    as_json: model_options.AsJson = False,
 ) -> None:
     """Describe the counts in a file: sizes, density, values, busiest labels.
 
@@ -57,14 +44,9 @@ def describe(
       tallyfold describe counts.npz --json
       zcat events.csv.gz | tallyfold describe - --axes user,page
     """  # noqa: D301
-    from tallyfold.data.formats import read_counts
-
-    keywords = options.reading(axes, value, count_rows, bins, min_nonzeros, top, delimiter)
-    with files_of(files) as paths:
-        tensor = read_counts(paths[0] if len(paths) == 1 else paths, **keywords)
-    facts = facts_of(tensor, busiest)
+    facts = facts_of(reading.counts(files), busiest)
     if as_json:
-        typer.echo(json.dumps(facts, ensure_ascii=False, indent=2))
+        print_json(facts)
     else:
         show(facts, console())
 
@@ -72,6 +54,8 @@ def describe(
 def facts_of(tensor: "CountTensor", busiest: int = 5) -> dict[str, Any]:
     """Return what there is to say of a tensor, as plain values that JSON can hold."""
     import numpy as np
+
+    from tallyfold.evaluation.fit_cost import fit_cost
 
     values, cells = np.unique(tensor.counts, return_counts=True)
     return {
@@ -86,14 +70,8 @@ def facts_of(tensor: "CountTensor", busiest: int = 5) -> dict[str, Any]:
         "axes": [_axis_facts(tensor, position, busiest) for position in range(len(tensor.axes))],
         "dropped": [str(record) for record in tensor.dropped],
         "bytes": tensor.nbytes,
-        "fit": _fit_facts(tensor),
+        "fit": {"model": "vae-bptf", "components": 10, **fit_cost(tensor, 10)._asdict()},
     }
-
-
-def _fit_facts(tensor: "CountTensor") -> dict[str, Any]:
-    from tallyfold.evaluation.fit_cost import fit_cost
-
-    return {"model": "vae-bptf", "components": 10, **fit_cost(tensor, 10)._asdict()}
 
 
 def _axis_facts(tensor: "CountTensor", position: int, busiest: int) -> dict[str, Any]:
@@ -110,17 +88,10 @@ def _axis_facts(tensor: "CountTensor", position: int, busiest: int) -> dict[str,
         "one_cell": int((cells_D == 1).sum()),
         "no_cell": int((cells_D == 0).sum()),
         "busiest": [
-            {"label": _plain(axis.label(d)), "total": int(totals_D[d]), "cells": int(cells_D[d])}
+            {"label": axis.label(d), "total": int(totals_D[d]), "cells": int(cells_D[d])}
             for d in first.tolist()
         ],
     }
-
-
-def _plain(label: Any) -> str | int | float:
-    """Return the label as JSON can hold it: dates and times in ISO form."""
-    if isinstance(label, str | int) or (isinstance(label, float) and math.isfinite(label)):
-        return label
-    return label.isoformat() if hasattr(label, "isoformat") else str(label)
 
 
 def _histogram(values: list[int], cells: list[int]) -> list[dict[str, int]]:
@@ -131,13 +102,10 @@ def _histogram(values: list[int], cells: list[int]) -> list[dict[str, int]]:
         edges = [(value, value) for value in range(1, 6)] + [(6, 10)]
         while edges[-1][1] < values[-1]:
             edges.append((edges[-1][1] + 1, edges[-1][1] * 10))
+    pairs = list(zip(values, cells, strict=True))
+    sums = [sum(n for value, n in pairs if low <= value <= high) for low, high in edges]
     return [
-        {
-            "from": low,
-            "to": high,
-            "cells": sum(n for value, n in zip(values, cells, strict=True) if low <= value <= high),
-        }
-        for low, high in edges
+        {"from": low, "to": high, "cells": n} for (low, high), n in zip(edges, sums, strict=True)
     ]
 
 
@@ -176,16 +144,10 @@ def _histogram_table(facts: dict[str, Any], ascii_only: bool) -> Table:
 
     most = max((row["cells"] for row in facts["histogram"]), default=1) or 1
     rows = []
-    for row in facts["histogram"]:
-        low, high = row["from"], row["to"]
-        rows.append(
-            (
-                f"{low:,}" if low == high else f"{low:,}–{high:,}",
-                f"{row['cells']:,}",
-                percent(row["cells"] / facts["cells"]),
-                _bar(row["cells"] / most, ascii_only),
-            )
-        )
+    for low, high, cells in (row.values() for row in facts["histogram"]):
+        values = f"{low:,}" if low == high else f"{low:,}–{high:,}"
+        bar = _bar(cells / most, ascii_only)
+        rows.append((values, f"{cells:,}", percent(cells / facts["cells"]), bar))
     return "Values", ["count>", "cells>", "share>", ""], rows
 
 
@@ -198,16 +160,10 @@ def _bar(share: float, ascii_only: bool) -> str:
 
 
 def _axes_table(facts: dict[str, Any]) -> Table:
-    rows = [
-        (
-            printable(axis["name"]),
-            f"{axis['size']:,}",
-            axis["type"],
-            f"{axis['one_cell']:,}",
-            f"{axis['no_cell']:,}",
-        )
-        for axis in facts["axes"]
-    ]
+    rows = []
+    for axis in facts["axes"]:
+        labels, one, none = (f"{axis[name]:,}" for name in ("size", "one_cell", "no_cell"))
+        rows.append((printable(axis["name"]), labels, axis["type"], one, none))
     return "Axes", ["axis", "labels>", "type", "with one cell>", "with none>"], rows
 
 

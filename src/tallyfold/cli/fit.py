@@ -1,32 +1,25 @@
 """``tallyfold fit``: from an event file to a saved model."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tallyfold.cli import model_folder, model_options, model_parameters, options
 from tallyfold.cli.fit_run import FitRun
 from tallyfold.cli.processes import Processes, in_many, run_in
-from tallyfold.cli.streams import files_of
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
 
 
+@options.with_reading(*options.READING)
 def fit(
     files: model_options.Files,
     out: Annotated[
-        str,
-        typer.Option("--out", "-o", metavar="FOLDER", help="Where to save the model."),
+        str, typer.Option("--out", "-o", metavar="FOLDER", help="Where to save the model.")
     ],
-    axes: options.Axes = None,
-    value: options.Value = None,
-    count_rows: options.CountRows = False,
-    bins: options.Bins = None,
-    min_nonzeros: options.MinNonzeros = None,
-    top: options.Top = None,
-    delimiter: options.Delimiter = None,
+    reading: options.Reading,
     model: Annotated[
         str | None,
         typer.Option(
@@ -70,8 +63,7 @@ def fit(
       tallyfold fit counts.npz --config best.json --seed 1 --resume --out model
       tallyfold fit events.parquet --axes user,item,day --processes 4 --out model
     """  # noqa: D301
-    given = options.reading(axes, value, count_rows, bins, min_nonzeros, top, delimiter)
-    model_options.check_share("--holdout", holdout)
+    options.check_share("--holdout", holdout)
     if refit and holdout is None:
         raise ParameterError("--refit is for a fit with --holdout; without it all cells are used.")
     own = {"n_components": components, "zeros": zeros, "max_iter": max_iter}
@@ -88,7 +80,7 @@ def fit(
 
         def read() -> "CountTensor":
             model_folder.check_model_folder(out, overwrite, resume)
-            tensor = _counts(files, given)
+            tensor = reading.counts(files)
             if resume and not overwrite:
                 model_folder.refuse_to_resume(out, tensor.axes)
             elif not resume:
@@ -96,10 +88,3 @@ def fit(
             return tensor
 
         fit_run.run(chosen, read, holdout, seed or 0, refit)
-
-
-def _counts(files: list[str], given: dict[str, Any]) -> "CountTensor":
-    from tallyfold.data.formats import read_counts
-
-    with files_of(files) as paths:
-        return read_counts(paths[0] if len(paths) == 1 else paths, **given)

@@ -7,15 +7,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tallyfold.cli.long_runs import error_console, progress
+from tallyfold.cli.terminal import duration
 from tallyfold.errors import InterruptedWarning
 
 if TYPE_CHECKING:
     from tallyfold.inference.fit.loop import Progress
 
 LOG_SECONDS = 30
-"""Where there is no terminal, a line is written at most so often."""
+"""Seconds between two lines where there is no terminal."""
 RECENT = 10
-"""Iterations that the time left is judged by: first ones may be quicker or slower."""
+"""Iterations that the remaining time is estimated from: first ones may be quicker or slower."""
 
 
 @contextmanager
@@ -52,32 +53,19 @@ def _seconds_left(seconds: list[float], number: int, max_iter: int) -> float:
     return each * (max_iter - number)
 
 
-def duration(seconds: float) -> str:
-    """Return seconds for people.
-
-    Examples
-    --------
-    >>> duration(8.4), duration(200), duration(10_000)
-    ('8 s', '3 min', '2.8 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
 @contextmanager
 def noted_interrupt() -> Iterator[list[str]]:
     """Give a list that gets the message of a fit interrupted by Ctrl-C; other warnings go on."""
-    said: list[str] = []
+    messages: list[str] = []
     with warnings.catch_warnings():
         show_other = warnings.showwarning
 
         def note(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
             if issubclass(category, InterruptedWarning):
-                said.append(str(message))
+                messages.append(str(message))
             else:
                 show_other(message, category, *rest, **more)
 
         warnings.showwarning = note
         warnings.simplefilter("always", InterruptedWarning)
-        yield said
+        yield messages

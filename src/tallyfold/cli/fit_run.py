@@ -1,4 +1,4 @@
-"""One run of ``tallyfold fit``: fit, save, score, say so; in one process or in several."""
+"""One run of ``tallyfold fit``: fit, save, score, print; in one process or in several."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ import typer
 
 from tallyfold.cli import model_folder
 from tallyfold.cli.fit_progress import noted_interrupt, shown_progress
-from tallyfold.cli.frames import as_json as written
 from tallyfold.cli.long_runs import INTERRUPTED
 from tallyfold.cli.processes import speaks
 from tallyfold.cli.score_table import Scores, chosen_metrics, scored, show_scores
-from tallyfold.cli.terminal import console, number_of, printable
+from tallyfold.cli.terminal import console, number_of, print_json, printable, say, say_dropped
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from tallyfold.data.tensor import CountTensor
     from tallyfold.inference.distributed.process_group import ProcessGroup
     from tallyfold.models.base import CountModel
@@ -36,15 +33,14 @@ REASONS = {
 
 
 class FitRun:
-    """One run of the verb: fit, save, score, say so."""
+    """One run of the verb; only the first of several processes has the tensors and prints."""
 
     model: CountModel
     group: ProcessGroup
-    test: CountTensor | None = None
 
     def __init__(self, out: str, resume: bool, as_json: bool) -> None:
         self.out, self.resume, self.as_json = out, resume, as_json
-        self.screen: Console = console()
+        self.tensors: dict[str, CountTensor] = {}
         self.seconds = 0.0
         self.saved = False
 
@@ -61,77 +57,65 @@ class FitRun:
 
         self.model = model
         scores: Scores = {}
+        last = "training part" if holdout is not None and not refit else "all cells"
         with many_processes(model.get_params().get("device", "cpu")) as self.group:
-            whole = self._read_once(read)
-            cells = whole
+            self.group.broadcast(lambda: self._read(read, holdout, seed))
             if holdout is not None:
-                cells = self._held_back(whole, holdout, seed)
-                self._fit(cells, "training part")
-                scores = self._scores(cells)
-            if holdout is None or refit:
-                cells = whole
-                self._fit(cells, "all cells")
+                self._fit("training part")
+                scores = self._scores() if self.group.first else {}
+            if last == "all cells":
+                self._fit("all cells")
         if self.group.first:
             model_folder.clear_checkpoint(self.out)
-            self._report(cells(), scores)
+            self._report(self.tensors[last], scores)
 
-    def _read_once(self, read: Callable[[], CountTensor]) -> Callable[[], CountTensor]:
-        """Read in the first of the processes; if it cannot, end all of them."""
-        kept: list[CountTensor] = []
+    def _read(self, read: Callable[[], CountTensor], holdout: float | None, seed: int) -> None:
+        """Read and split; in the first process, and if it cannot, all of them end."""
+        from tallyfold.data.split import split
 
-        def first_reads() -> None:
-            kept.append(read())
-            for record in kept[0].dropped:
-                self._say(f"left out: {printable(record)}")
-            self._note_checkpoint()
+        whole = self.tensors["all cells"] = read()
+        if not self.as_json:
+            say_dropped(whole)
+        if self.resume and not model_folder.unfinished(self.out):
+            typer.echo(
+                f"tallyfold: {self.out} has no unfinished fit; this one starts afresh.", err=True
+            )
+        if holdout is not None:
+            parts = split(whole, holdout, random_state=seed)
+            self.tensors |= {"training part": parts.train, "test part": parts.test}
 
-        self.group.broadcast(first_reads)
-        return lambda: kept[0]
-
-    def _held_back(
-        self, whole: Callable[[], CountTensor], share: float, seed: int
-    ) -> Callable[[], CountTensor]:
-        """Split in the first of the processes; return what gives the training part."""
-        from tallyfold.data.split import Split, split
-
-        kept: list[Split] = []
-        self.group.broadcast(lambda: kept.append(split(whole(), share, random_state=seed)))
-        self.test = kept[0].test if kept else None
-        return lambda: kept[0].train
-
-    def _scores(self, cells: Callable[[], CountTensor]) -> Scores:
-        """Score on the held-out cells, in the first of the processes."""
+    def _scores(self) -> Scores:
+        """Score on the held-out cells."""
         from tallyfold.inference.distributed.process_group import ALONE, use_group
 
-        if self.test is None:
-            return {}
-        zeros = self.model.get_params()["zeros"]
+        zeros, test = self.model.get_params()["zeros"], self.tensors["test part"]
+        metrics = chosen_metrics(None, zeros, True)
         with use_group(ALONE):
-            scores = scored(self.model, self.test, chosen_metrics(None, zeros, True), cells())
+            scores = scored(self.model, test, metrics, self.tensors["training part"])
         if not self.as_json:
-            title = f"Scores on {self.test.nnz:,} held-out cells, zeros {zeros}"
-            show_scores(self.screen, title, scores)
-            self.screen.print()
+            out = console()
+            show_scores(out, f"Scores on {test.nnz:,} held-out cells, zeros {zeros}", scores)
+            out.print()
         return scores
 
-    def _fit(self, cells: Callable[[], CountTensor], what: str) -> None:
-        """Fit and save; after Ctrl-C save what is there, say so and end."""
-        if self.group.stop_asked():  # while nothing was being fitted
-            raise KeyboardInterrupt
+    def _fit(self, what: str) -> None:
+        """Fit one of the tensors and save; after Ctrl-C save what is there, say so and end."""
         from tallyfold.inference.distributed.scatter import scatter
 
-        place = os.path.join(self.out, model_folder.CHECKPOINT, what.replace(" ", "-"))
-        part = scatter(cells)
+        if self.group.stop_asked():  # while nothing was being fitted
+            raise KeyboardInterrupt
+        checkpoint = os.path.join(self.out, model_folder.CHECKPOINT, what.replace(" ", "-"))
+        part = scatter(lambda: self.tensors[what])
         start = time.perf_counter()
-        with noted_interrupt() as said, shown_progress(what) as callback:
+        with noted_interrupt() as messages, shown_progress(what) as callback:
             callbacks = [callback] if self.group.first else []
-            self.model.fit(part, checkpoint=place, resume=self.resume, callbacks=callbacks)
+            self.model.fit(part, checkpoint=checkpoint, resume=self.resume, callbacks=callbacks)
         self.seconds = time.perf_counter() - start
         self.group.broadcast(lambda: self.model.save(self.out))
         self.saved = True
-        if said:
+        if messages:
             self._say_stopped(
-                f"{said[0]} It is saved in {self.out}; the same command with --resume goes on."
+                f"{messages[0]} It is saved in {self.out}; the same command with --resume goes on."
             )
 
     def _say_stopped(self, line: str) -> NoReturn:
@@ -150,12 +134,6 @@ class FitRun:
                 line = f"Stopped after a fit; its model is saved in {self.out}."
             self._say_stopped(line)
 
-    def _note_checkpoint(self) -> None:
-        if self.resume and not model_folder.unfinished(self.out):
-            typer.echo(
-                f"tallyfold: {self.out} has no unfinished fit; this one starts afresh.", err=True
-            )
-
     def _report(self, cells: CountTensor, scores: Scores) -> None:
         fitted = self.model.fitted_
         if self.as_json:
@@ -171,17 +149,17 @@ class FitRun:
                 "validation_score": fitted.validation_score,
                 "scores": scores,
             }
-            typer.echo(written(document))
+            print_json(document)
             return
         shape = " x ".join(f"{printable(axis.name)} {len(axis):,}" for axis in cells.axes)
-        self._say(f"{self.model.name} on {cells.nnz:,} cells of {shape}")
-        self._say(self._course())
-        self._say(f"wrote {printable(self.out)}\n\nNext:")
+        say(f"{self.model.name} on {cells.nnz:,} cells of {shape}")
+        say(self._course())
+        say(f"wrote {printable(self.out)}\n\nNext:")
         for line in self._next():
-            self._say(f"  {line}")
+            say(f"  {line}")
 
     def _course(self) -> str:
-        """Say how the fit went: of a model that has no iterations to choose, how long it took."""
+        """Return how the fit went: how long it took, and its iterations if it has any."""
         fitted = self.model.fitted_
         if not {"max_iter", "n_components"} & set(self.model.get_params()):
             return f"{self.seconds:.1f} s"
@@ -189,20 +167,10 @@ class FitRun:
         iterations = number_of(len(fitted.history), "iteration")
         return f"{iterations}, {self.seconds:.1f} s, ended by: {ended}"
 
-    def _next(self) -> list[str]:
-        """Return commands to try on the model."""
-        folder = shlex.quote(self.out)
-        longest = max(self.model.axes_, key=len)
-        has_components = (
-            self.model.fitted_.factors is not None and "n_components" in self.model.get_params()
-        )
-        components = f"tallyfold components {folder} --axis {shlex.quote(longest.name)}"
-        return [
-            *([components] if has_components else []),
-            f"tallyfold predict {folder} cells.csv --out predictions.csv",
-            f"tallyfold report {folder} --out report.html",
-        ]
-
-    def _say(self, line: str) -> None:
-        if not self.as_json:
-            self.screen.print(line, markup=False, soft_wrap=True)
+    def _next(self) -> Iterator[str]:
+        """Yield commands to try on the model."""
+        folder, longest = shlex.quote(self.out), max(self.model.axes_, key=len)
+        if self.model.fitted_.factors is not None and "n_components" in self.model.get_params():
+            yield f"tallyfold components {folder} --axis {shlex.quote(longest.name)}"
+        yield f"tallyfold predict {folder} cells.csv --out predictions.csv"
+        yield f"tallyfold report {folder} --out report.html"

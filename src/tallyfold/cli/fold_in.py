@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallyfold.cli import model_folder, model_options, options
-from tallyfold.cli.terminal import console, number_of, printable
+from tallyfold.cli.terminal import number_of, printable, say
 from tallyfold.errors import LabelError, ParameterError
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tallyfold.models.base import CountModel
 
 
+@options.with_reading(*options.READING_FOR_MODEL)
 def fold_in(
     folder: model_options.Folder,
     files: model_options.Files,
@@ -22,11 +23,8 @@ def fold_in(
     out: Annotated[
         str, typer.Option("--out", "-o", metavar="FOLDER", help="Where to save the new model.")
     ],
+    reading: options.Reading,
     overwrite: model_folder.Overwrite = False,
-    value: options.Value = None,
-    count_rows: options.CountRows = False,
-    bins: options.Bins = None,
-    delimiter: options.Delimiter = None,
 ) -> None:
     """Teach a vae-bptf model new labels of one axis from their cells alone.
 
@@ -47,7 +45,7 @@ def fold_in(
             "again with all cells, or predict with --unknown prior."
         )
     model_folder.check_model_folder(out, overwrite)
-    counts = model_options.counts_for(model, files, value, count_rows, bins, delimiter)
+    counts = model_options.counts_for(model, files, reading)
     _refuse_known(model, counts, axis)
     larger = model.fold_in(counts, axis)
     larger.save(out)
@@ -55,7 +53,7 @@ def fold_in(
     number = model.posterior_.axis_number(axis)
     before, after = (len(each.axes_[number]) for each in (model, larger))
     line = f"wrote {printable(out)}: {printable(axis)} has {number_of(after - before, 'new label')}"
-    console().print(f"{line}, {after:,} in all", markup=False, soft_wrap=True)
+    say(f"{line}, {after:,} in all")
 
 
 def _refuse_known(model: "CountModel", counts: "CountTensor", axis: str) -> None:

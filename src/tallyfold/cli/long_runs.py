@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from tallyfold.cli.targets import refuse_unwritable
+from tallyfold.cli.files import refuse_unwritable
 from tallyfold.cli.terminal import NOTHING
 from tallyfold.errors import InterruptedWarning, ParameterError
 

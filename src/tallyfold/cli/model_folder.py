@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallyfold.cli.targets import refuse_unwritable
+from tallyfold.cli.files import refuse_unwritable
 from tallyfold.errors import StorageError
 
 if TYPE_CHECKING:

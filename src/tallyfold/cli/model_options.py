@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallyfold.cli import options
-from tallyfold.cli.streams import files_of
+from tallyfold.cli.files import files_of
+from tallyfold.cli.options import Reading, check_share
 from tallyfold.errors import LabelError, ParameterError
 
 if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
     from tallyfold.models.base import CountModel
+
+__all__ = ["AsJson", "Files", "Folder", "UnknownCells", "check_share"]
 
 Folder = Annotated[str, typer.Argument(metavar="MODEL", help="Folder of a fitted model.")]
 Files = Annotated[
@@ -22,42 +24,22 @@ Files = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="Write one JSON object, for a program to read.")
 ]
-
+UNKNOWN = "Cells with labels the model does not know: stop, or leave them out."
 UnknownCells = Annotated[
     str,
-    typer.Option(
-        "--unknown",
-        metavar="error|skip",
-        help="Cells with labels the model does not know: stop, or leave them out.",
-        rich_help_panel="Data",
-    ),
+    typer.Option("--unknown", metavar="error|skip", help=UNKNOWN, rich_help_panel="Data"),
 ]
 
 
-def check_share(option: str, share: float | None) -> None:
-    """Refuse a share of the cells that is none of them or all."""
-    if share is not None and not 0 < share < 1:
-        raise ParameterError(f"{option} must be a share between 0 and 1; got {share:g}.")
-
-
-def counts_for(
-    model: "CountModel",
-    files: Sequence[str],
-    value: str | None = None,
-    count_rows: bool = False,
-    bins: list[str] | None = None,
-    delimiter: str | None = None,
-) -> "CountTensor":
+def counts_for(model: "CountModel", files: Sequence[str], reading: Reading) -> "CountTensor":
     """Read counts on the axes of a model; labels get the types that the model's have."""
-    from tallyfold.data.formats import read_counts
     from tallyfold.data.label_types import with_types_of
 
     names = [axis.name for axis in model.axes_]
-    given = options.reading(None, value, count_rows, bins, None, None, delimiter)
     with files_of(files) as paths:
-        if given or not _holds_axes(paths):
-            given["axes"] = names
-        tensor = read_counts(paths[0] if len(paths) == 1 else paths, **given)
+        if reading.keywords or not _holds_axes(paths):
+            reading.keywords["axes"] = names
+        tensor = reading.counts(paths)
     if set(tensor.names) != set(names):
         raise LabelError(
             f"the counts must have the model's axes {', '.join(names)}; {files[0]} has "
@@ -78,7 +60,7 @@ def known_cells(model: "CountModel", tensor: "CountTensor", unknown: str) -> "Co
     known_N = np.asarray(known_NM.all(axis=1))
     if known_N.all():
         return tensor
-    cell, axis = (int(places[0]) for places in (~known_NM).nonzero())
+    cell, axis = (int(first[0]) for first in (~known_NM).nonzero())
     name = model.axes_[axis].name
     label = tensor.axis(name).label(tensor.indices[cell, tensor.axis_number(name)])
     line = f"{int((~known_N).sum()):,} of {tensor.nnz:,} cells have labels that the model does not "

@@ -17,42 +17,22 @@ if TYPE_CHECKING:
 
 DEFAULT = "vae-bptf"
 
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Any parameter of the model; none, true and false are words. Repeatable.",
-        rich_help_panel="Model",
-    ),
-]
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Parameters from a TOML file, in a table \\[model] or without, or from the JSON of "
-        "tallyfold tune. The command line wins.",
-        rich_help_panel="Model",
-    ),
-]
-Components = Annotated[
-    int | None,
-    typer.Option(
-        "--components", "-k", metavar="K", help="How many components.", rich_help_panel="Model"
-    ),
-]
-Zeros = Annotated[
-    str | None,
-    typer.Option(
-        metavar="missing|observed",
-        help="What cells without a row are: unknown (the default), or counts of zero.",
-        rich_help_panel="Model",
-    ),
-]
-MaxIter = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="At most so many iterations.", rich_help_panel="Model"),
-]
+
+def _model(metavar: str, words: str, *names: str) -> Any:
+    return typer.Option(*names, metavar=metavar, help=words, rich_help_panel="Model")
+
+
+SET = "Any parameter of the model; none, true and false are words. Repeatable."
+Set = Annotated[list[str] | None, _model("NAME=VALUE", SET, "--set")]
+CONFIG = (
+    "Parameters from a TOML file, in a table \\[model] or without, or from the JSON of tallyfold "
+    "tune. The command line wins."
+)
+Config = Annotated[Path | None, _model("FILE", CONFIG)]
+Components = Annotated[int | None, _model("K", "The number of components.", "--components", "-k")]
+ZEROS = "What cells without a row are: unknown (the default), or counts of zero."
+Zeros = Annotated[str | None, _model("missing|observed", ZEROS)]
+MaxIter = Annotated[int | None, _model("N", "The most iterations.")]
 
 
 class Given(NamedTuple):
@@ -102,12 +82,7 @@ def settings(texts: Sequence[str] | None, **flags: Any) -> dict[str, Given]:
     return found
 
 
-OPTIONS = {
-    "n_components": "--components",
-    "zeros": "--zeros",
-    "max_iter": "--max-iter",
-    "random_state": "--seed",
-}
+OPTIONS = {"n_components": "--components", "zeros": "--zeros", "max_iter": "--max-iter"}
 """Parameters that have an option of their own."""
 
 

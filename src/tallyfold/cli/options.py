@@ -1,74 +1,98 @@
 """The options that verbs share, and how their text becomes arguments of the library."""
 
 import csv
-from typing import Annotated, Any
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallyfold.cli.files import files_of
 from tallyfold.errors import ParameterError
 
-Axes = Annotated[
-    str | None,
-    typer.Option(
-        "--axes",
-        metavar="A,B,...",
-        help="Columns that become axes, in this order.",
-        rich_help_panel="Data",
-    ),
-]
+if TYPE_CHECKING:
+    from tallyfold.data.tensor import CountTensor
+
+Verb = Callable[..., None]
+
+
+def _data(name: str, metavar: str | None, words: str) -> Any:
+    return typer.Option(name, metavar=metavar, help=words, rich_help_panel="Data")
+
+
+Axes = Annotated[str | None, _data("--axes", "A,B,...", "Columns that become axes, in this order.")]
 Value = Annotated[
     str | None,
-    typer.Option(
-        "--value",
-        metavar="COLUMN",
-        help="Column that holds the counts. Without it, rows are counted.",
-        rich_help_panel="Data",
-    ),
+    _data("--value", "COLUMN", "Column that holds the counts. Without it, rows are counted."),
 ]
 CountRows = Annotated[
-    bool,
-    typer.Option(
-        "--count-rows",
-        help="Count rows even if there is a column called 'count'.",
-        rich_help_panel="Data",
-    ),
+    bool, _data("--count-rows", None, "Count rows even if there is a column called 'count'.")
 ]
-Bins = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--bin",
-        metavar="AXIS=UNIT",
-        help="Round a time axis to year, quarter, month, week, day or hour. Repeatable.",
-        rich_help_panel="Data",
-    ),
-]
-MinNonzeros = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--min-nonzeros",
-        metavar="AXIS=N",
-        help="Keep labels with at least N cells, until that holds for all. Repeatable.",
-        rich_help_panel="Data",
-    ),
-]
+BIN = "Round a time axis to year, quarter, month, week, day or hour. Repeatable."
+Bins = Annotated[list[str] | None, _data("--bin", "AXIS=UNIT", BIN)]
+MIN_NONZEROS = "Keep labels with at least N cells, until that holds for all. Repeatable."
+MinNonzeros = Annotated[list[str] | None, _data("--min-nonzeros", "AXIS=N", MIN_NONZEROS)]
 Top = Annotated[
     list[str] | None,
-    typer.Option(
-        "--top",
-        metavar="AXIS=N",
-        help="Keep the N labels with the most counts. Repeatable.",
-        rich_help_panel="Data",
-    ),
+    _data("--top", "AXIS=N", "Keep the N labels with the most counts. Repeatable."),
 ]
-Delimiter = Annotated[
-    str | None,
-    typer.Option(
-        "--delimiter",
-        metavar="SIGN",
-        help="What separates the columns of a CSV file, if not a comma.",
-        rich_help_panel="Data",
-    ),
-]
+DELIMITER = "What separates the columns of a CSV file, if not a comma."
+Delimiter = Annotated[str | None, _data("--delimiter", "SIGN", DELIMITER)]
+
+READING = {
+    "axes": Axes,
+    "value": Value,
+    "count_rows": CountRows,
+    "bins": Bins,
+    "min_nonzeros": MinNonzeros,
+    "top": Top,
+    "delimiter": Delimiter,
+}
+"""The options that say how to read a file of events."""
+READING_FOR_MODEL = ("value", "count_rows", "bins", "delimiter")
+"""Those among them for counts whose axes are a model's."""
+
+
+class Reading:
+    """How to read counts: the options that were given, as keywords of `tallyfold.read_counts`."""
+
+    def __init__(self, **given: Any) -> None:
+        self.keywords = reading(**(dict.fromkeys(READING) | given))
+
+    def counts(self, files: Sequence[str]) -> "CountTensor":
+        """Read counts from one file, several, or standard input."""
+        from tallyfold.data.formats import read_counts
+
+        with files_of(files) as paths:
+            return read_counts(paths[0] if len(paths) == 1 else paths, **self.keywords)
+
+
+def with_reading(*names: str) -> Callable[[Verb], Verb]:
+    """Give a verb these options of ``READING`` in place of its parameter `reading`."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    own = [
+        inspect.Parameter(
+            name, kind, default=False if name == "count_rows" else None, annotation=READING[name]
+        )
+        for name in names
+    ]
+
+    def decorated(verb: Verb) -> Verb:
+        given = inspect.signature(verb).parameters.values()
+        shown = [new for each in given for new in (own if each.name == "reading" else [each])]
+
+        @functools.wraps(verb)
+        def run(**arguments: Any) -> None:
+            found = {name: arguments.pop(name) for name in names}
+            verb(reading=Reading(**found), **arguments)
+
+        signature = inspect.Signature([each.replace(kind=kind) for each in shown])
+        run.__signature__ = signature  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in shown}
+        return run
+
+    return decorated
 
 
 def names(text: str | None) -> list[str] | None:
@@ -145,3 +169,9 @@ def reading(
     }
     given = {name: choice for name, choice in keywords.items() if choice is not None}
     return {**given, "value": None} if count_rows else given
+
+
+def check_share(option: str, share: float | None) -> None:
+    """Refuse a share of the cells that is none of them or all."""
+    if share is not None and not 0 < share < 1:
+        raise ParameterError(f"{option} must be a share between 0 and 1; got {share:g}.")

@@ -1,15 +1,12 @@
 """``tallyfold predict``: what a model says of cells, row by row."""
 
 from contextlib import closing
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tallyfold.cli import model_options, options
-from tallyfold.cli.streams import STREAM, files_of, write_csv
-from tallyfold.cli.targets import refuse_inputs
-from tallyfold.cli.terminal import console, number_of, printable
+from tallyfold.cli.files import STREAM, check_rows_target, files_of, write_tables
 
 
 def predict(
@@ -55,13 +52,11 @@ def predict(
       tallyfold predict model new.parquet --unknown prior --out new.csv.gz
       grep 2010 cells.csv | tallyfold predict model - --level 0.5 | head
     """  # noqa: D301
-    from tallyfold.data.formats.rows import read_rows, write_rows, written_ending
+    from tallyfold.data.formats.rows import read_rows
     from tallyfold.models.predicted_rows import predicted_rows
     from tallyfold.models.storage import load
 
-    if out != STREAM:
-        written_ending(Path(out))  # before any work is done
-        refuse_inputs(out, files)
+    check_rows_target(out, files)
     model = load(folder)
     if model.fitted_.likelihood is None:
         typer.echo(
@@ -77,10 +72,4 @@ def predict(
             bins=options.pairs("--bin", bins),
             prefix=prefix,
         )
-        if out == STREAM:
-            write_csv(tables)
-            return
-        rows = write_rows(tables, out)
-    console().print(
-        f"wrote {number_of(rows, 'row')} to {printable(out)}", markup=False, soft_wrap=True
-    )
+        write_tables(tables, out)

@@ -66,17 +66,15 @@ def run_in(number: int, files: list[str]) -> None:
         elastic_launch(config, sys.executable)("-m", "tallyfold", *COMMAND_LINE.get())
     except ChildFailedError as error:
         ended = {rank: failure.exitcode for rank, failure in error.failures.items()}
-        raise _told(ended, number) from None
-    except BaseException as error:
-        if isinstance(error, SignalException):  # Ctrl-C or the like: the processes have said so
-            raise typer.Exit(128 + int(error.sigval)) from None
-        raise
+        raise _outcome(ended, number) from None
+    except SignalException as error:  # Ctrl-C or the like: the processes have said so
+        raise typer.Exit(128 + int(error.sigval)) from None
 
 
-def _told(ended: dict[int, int], number: int) -> Exception:
-    """Return how to end: as the processes did, or saying which one died.
+def _outcome(ended: dict[int, int], number: int) -> Exception:
+    """Return how to end: with the exit code of the processes, or naming the one that died.
 
-    Those that end by SIGTERM were told to, because another one had ended.
+    Those that ended by SIGTERM were stopped because another one had ended.
     """
     died = {rank: -code for rank, code in ended.items() if code < 0 and code != -signal.SIGTERM}
     if not died:

@@ -5,9 +5,7 @@ from typing import Annotated
 import typer
 
 from tallyfold.cli import model_options
-from tallyfold.cli.frames import as_json as written
-from tallyfold.cli.frames import records, show_frame
-from tallyfold.cli.terminal import console, printable
+from tallyfold.cli.terminal import console, print_json, printable, records, show_frame
 
 FORMATS = {"component": "d", "share": ".3f", "mean": ".4g", "low": ".4g", "high": ".4g"}
 
@@ -36,7 +34,7 @@ def profile(
     axis, label = model_options.axis_and_label(model, "--of", of)
     frame = profile_of(model, axis, label, level=level)
     if as_json:
-        typer.echo(written({"axis": axis, "label": label, "components": records(frame)}))
+        print_json({"axis": axis, "label": label, "components": records(frame)})
         return
     out = console()
     show_frame(out, f"{printable(axis)} {printable(label)}", frame, FORMATS)

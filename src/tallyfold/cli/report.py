@@ -5,15 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tallyfold.cli import model_options, options
-from tallyfold.cli.terminal import console, printable, size
+from tallyfold.cli.terminal import console, printable, say, size
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
     from tallyfold.models.base import CountModel
 
 
+@options.with_reading(*options.READING_FOR_MODEL)
 def report(
-    folder: Annotated[str, typer.Argument(metavar="MODEL", help="Folder of a saved model.")],
+    folder: model_options.Folder,
+    reading: options.Reading,
     out: Annotated[
         str, typer.Option("--out", "-o", metavar="FILE", help="The page to write.")
     ] = "report.html",
@@ -28,10 +30,6 @@ def report(
     title: Annotated[str | None, typer.Option(help="What stands at the top of the page.")] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     axes: options.Axes = None,
-    value: options.Value = None,
-    count_rows: options.CountRows = False,
-    bins: options.Bins = None,
-    delimiter: options.Delimiter = None,
 ) -> None:
     """Write a page to explore a fitted model: one HTML file, without network or server.
 
@@ -50,9 +48,8 @@ def report(
 
     model = load(folder)
     _check_axes(model, axes)
-    reading = (value, count_rows, bins, delimiter)
     tensors = {
-        name: None if file is None else model_options.counts_for(model, [file], *reading)
+        name: None if file is None else model_options.counts_for(model, [file], reading)
         for name, file in (("test", test), ("train", train))
     }
     screen = console()
@@ -63,8 +60,7 @@ def report(
         announce=lambda name: screen.print(f"Fitting {name}, to compare ..."),
         **tensors,
     )
-    line = f"wrote {printable(file)} ({size(file.stat().st_size)})"
-    screen.print(line, markup=False, soft_wrap=True)
+    say(f"wrote {printable(file)} ({size(file.stat().st_size)})")
     if show:
         import webbrowser
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tallyfold.cli.files import refuse_unwritable
 from tallyfold.cli.options import names as split_names
-from tallyfold.cli.targets import refuse_unwritable
 from tallyfold.cli.terminal import console, show_table
 from tallyfold.errors import ParameterError
 

@@ -5,14 +5,15 @@ from typing import Annotated
 import typer
 
 from tallyfold.cli import model_options, options
-from tallyfold.cli.frames import as_json as written
 from tallyfold.cli.score_table import chosen_metrics, scored, show_scores
-from tallyfold.cli.terminal import console
+from tallyfold.cli.terminal import console, print_json
 
 
+@options.with_reading(*options.READING_FOR_MODEL)
 def score(
     folder: model_options.Folder,
     files: model_options.Files,
+    reading: options.Reading,
     train: Annotated[
         list[str] | None,
         typer.Option(
@@ -23,10 +24,6 @@ def score(
     metrics: Annotated[
         str | None, typer.Option(metavar="A,B,...|all", help="Which scores, if not the usual ones.")
     ] = None,
-    value: options.Value = None,
-    count_rows: options.CountRows = False,
-    bins: options.Bins = None,
-    delimiter: options.Delimiter = None,
     unknown: model_options.UnknownCells = "error",
     as_json: model_options.AsJson = False,
 ) -> None:
@@ -47,13 +44,11 @@ def score(
     model = load(folder)
     zeros = model.get_params()["zeros"]
     names = chosen_metrics(metrics, zeros, train is not None)
-    reading = (value, count_rows, bins, delimiter)
-    test = model_options.counts_for(model, files, *reading)
+    test = model_options.counts_for(model, files, reading)
     test = model_options.known_cells(model, test, unknown)
-    cells = None if train is None else model_options.counts_for(model, train, *reading)
+    cells = None if train is None else model_options.counts_for(model, train, reading)
     scores = scored(model, test, names, cells)
     if as_json:
-        typer.echo(written({"cells": test.nnz, "zeros": zeros, "scores": scores}))
-        return
-    title = f"Scores on {test.nnz:,} cells, zeros {zeros}"
-    show_scores(console(), title, scores)
+        print_json({"cells": test.nnz, "zeros": zeros, "scores": scores})
+    else:
+        show_scores(console(), f"Scores on {test.nnz:,} cells, zeros {zeros}", scores)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallyfold.cli import model_options, options
-from tallyfold.cli.targets import refuse_inputs
-from tallyfold.cli.terminal import console, number_of, printable
+from tallyfold.cli import options
+from tallyfold.cli.files import refuse_inputs
+from tallyfold.cli.terminal import number_of, printable, say, say_dropped
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 USUAL_SHARE = 0.2
 
 
+@options.with_reading(*options.READING)
 def split(
     source: Annotated[str, typer.Argument(metavar="IN", help="File to read, or a quoted glob.")],
     train: Annotated[
@@ -25,6 +26,7 @@ def split(
     test: Annotated[
         str, typer.Argument(metavar="TEST", help="File to write the held-out cells to.")
     ],
+    reading: options.Reading,
     holdout: Annotated[
         float | None,
         typer.Option(metavar="SHARE", help=f"Share to hold out: {USUAL_SHARE} if left out."),
@@ -40,13 +42,6 @@ def split(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the draw.")] = 0,
-    axes: options.Axes = None,
-    value: options.Value = None,
-    count_rows: options.CountRows = False,
-    bins: options.Bins = None,
-    min_nonzeros: options.MinNonzeros = None,
-    top: options.Top = None,
-    delimiter: options.Delimiter = None,
 ) -> None:
     """Split counts into a file to fit on and a file to test on.
 
@@ -60,28 +55,20 @@ def split(
       tallyfold split counts.npz train.npz test.npz --by-entity author --seed 1
       tallyfold split counts.npz train.npz test.npz --after year=2009
     """  # noqa: D301
-    from tallyfold.data.formats import read_counts, write_counts
+    from tallyfold.data.formats import write_counts
 
-    given = options.reading(axes, value, count_rows, bins, min_nonzeros, top, delimiter)
-    _check(holdout, by_entity, after)
-    _check_targets(source, train, test)
-    tensor = read_counts(source, **given)
-    parts = _parts(tensor, USUAL_SHARE if holdout is None else holdout, by_entity, after, seed)
-    out = console()
-    for record in tensor.dropped:
-        out.print(f"left out: {printable(record)}", markup=False, soft_wrap=True)
-    for file, part in ((train, parts.train), (test, parts.test)):
-        write_counts(part, file)
-        line = f"wrote {number_of(part.nnz, 'cell')} to {printable(file)}"
-        out.print(line, markup=False, soft_wrap=True)
-
-
-def _check(holdout: float | None, by_entity: str | None, after: str | None) -> None:
-    model_options.check_share("--holdout", holdout)
+    options.check_share("--holdout", holdout)
     if after is not None and (by_entity is not None or holdout is not None):
         raise ParameterError(
             "--after says what is held out; it excludes --holdout and --by-entity."
         )
+    _check_targets(source, train, test)
+    tensor = reading.counts([source])
+    parts = _parts(tensor, USUAL_SHARE if holdout is None else holdout, by_entity, after, seed)
+    say_dropped(tensor)
+    for file, part in ((train, parts.train), (test, parts.test)):
+        write_counts(part, file)
+        say(f"wrote {number_of(part.nnz, 'cell')} to {printable(file)}")
 
 
 def _check_targets(source: str, train: str, test: str) -> None:

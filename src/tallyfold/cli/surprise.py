@@ -1,19 +1,12 @@
 """``tallyfold surprise``: the cells that a model did not expect."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tallyfold.cli import model_options, options
-from tallyfold.cli.frames import as_json as written
-from tallyfold.cli.frames import records, show_frame
-from tallyfold.cli.streams import STREAM, write_csv
-from tallyfold.cli.targets import refuse_inputs
-from tallyfold.cli.terminal import console, number_of, printable
-
-if TYPE_CHECKING:
-    import pandas as pd
+from tallyfold.cli.files import check_rows_target, write_tables
+from tallyfold.cli.terminal import console, print_json, records, show_frame
 
 FORMATS = {
     "count": ",d",
@@ -27,9 +20,11 @@ USUAL = 20
 """How many cells are shown."""
 
 
+@options.with_reading(*options.READING_FOR_MODEL)
 def surprise(
     folder: model_options.Folder,
     files: model_options.Files,
+    reading: options.Reading,
     tail: Annotated[
         str,
         typer.Option(
@@ -51,10 +46,6 @@ def surprise(
             help="Write them to a file instead; - for standard output.",
         ),
     ] = None,
-    value: options.Value = None,
-    count_rows: options.CountRows = False,
-    bins: options.Bins = None,
-    delimiter: options.Delimiter = None,
     unknown: model_options.UnknownCells = "error",
     as_json: model_options.AsJson = False,
 ) -> None:
@@ -70,38 +61,23 @@ def surprise(
       tallyfold surprise model new.parquet --value count --tail upper --top 50
       tallyfold surprise model new.npz --out ranked.csv
     """  # noqa: D301
-    from tallyfold.data.formats.rows import written_ending
+    import pyarrow as pa
+
     from tallyfold.evaluation.surprise import surprise as surprise_of
     from tallyfold.models.storage import load
 
-    if out not in (None, STREAM):
-        written_ending(Path(str(out)))
-        refuse_inputs(str(out), files)
+    if out is not None:
+        check_rows_target(out, files)
     model = load(folder)
-    counts = model_options.counts_for(model, files, value, count_rows, bins, delimiter)
+    counts = model_options.counts_for(model, files, reading)
     counts = model_options.known_cells(model, counts, unknown)
     top = USUAL if most is None and out is None else most
     frame = surprise_of(model, counts, tail=tail, top=top)  # type: ignore[arg-type]
     if out is not None:
-        _write(frame, out)
+        write_tables(iter([pa.Table.from_pandas(frame, preserve_index=False)]), out)
     elif as_json:
-        typer.echo(written({"cells": counts.nnz, "tail": tail, "top": records(frame)}))
+        print_json({"cells": counts.nnz, "tail": tail, "top": records(frame)})
     else:
         title = f"The least expected of {counts.nnz:,} cells"
         shown = frame.drop(columns=["side", "p"])  # seen from count and mean, and from log10_p
         show_frame(console(), title, shown, FORMATS, spare=("low", "high"))
-
-
-def _write(frame: "pd.DataFrame", out: str) -> None:
-    import pyarrow as pa
-
-    from tallyfold.data.formats.rows import write_rows
-
-    tables = iter([pa.Table.from_pandas(frame, preserve_index=False)])
-    if out == STREAM:
-        write_csv(tables)
-        return
-    rows = write_rows(tables, out)
-    console().print(
-        f"wrote {number_of(rows, 'row')} to {printable(out)}", markup=False, soft_wrap=True
-    )

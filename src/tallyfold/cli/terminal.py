@@ -1,13 +1,22 @@
-"""How things look on a terminal: one console, safe text, plain tables."""
+"""What verbs print: lines, plain tables and frames for people, JSON for programs."""
 
+import json
+import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+import typer
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tallyfold.data.tensor import CountTensor
 
 HEAD_WIDTH = 12
 """Heads of numbers up to this width stay on one line."""
@@ -22,6 +31,17 @@ NOTHING = "–"
 def console() -> Console:
     """Return a console for standard output: 80 columns and no colour when piped."""
     return Console(highlight=False)
+
+
+def say(line: str, out: Console | None = None) -> None:
+    """Print a line as it is: no markup is read in it, and it is not broken."""
+    (out or console()).print(line, markup=False, soft_wrap=True)
+
+
+def say_dropped(tensor: "CountTensor") -> None:
+    """Print what was left out when a tensor was read."""
+    for record in tensor.dropped:
+        say(f"left out: {printable(record)}")
 
 
 def printable(label: object) -> str:
@@ -94,10 +114,63 @@ def _wanted(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     ]
 
 
-def natural_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Return how wide a table is with nothing shortened."""
-    heads = [_narrow(name, cells) for name, *cells in zip(columns, *rows, strict=True)]
-    return _total_width(_wanted(heads, rows))
+def show_frame(
+    out: Console,
+    title: str,
+    frame: "pd.DataFrame",
+    formats: Mapping[str, str],
+    spare: Sequence[str] = (),
+) -> None:
+    """Print a frame as a table: columns with a format are numbers, the others are labels.
+
+    Columns that are `spare` are left out where the table would not fit with them.
+    """
+    heads, rows = _cells(frame, formats)
+    narrow = [_narrow(name, cells) for name, *cells in zip(heads, *rows, strict=True)]
+    if spare and _total_width(_wanted(narrow, rows)) > out.width:
+        heads, rows = _cells(frame.drop(columns=list(spare)), formats)
+    show_table(out, title, heads, rows)
+
+
+def _cells(frame: "pd.DataFrame", formats: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
+    heads = [f"{name}>" if name in formats else printable(name) for name in frame.columns]
+    rows = [
+        [_cell(value, formats.get(name)) for name, value in zip(frame.columns, row, strict=True)]
+        for row in frame.itertuples(index=False, name=None)
+    ]
+    return heads, rows
+
+
+def _cell(value: Any, form: str | None) -> str:
+    value = _plain(value)
+    if value is None:
+        return "" if form is None else NOTHING
+    return printable(value) if form is None else format(value, form)
+
+
+def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Return a frame's rows as dicts of plain values."""
+    return [_plain(row) for row in frame.to_dict("records")]
+
+
+def print_json(document: Any) -> None:
+    """Print a document as JSON that every program reads: no NaN, dates in ISO form."""
+    typer.echo(json.dumps(_plain(document), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold: NaN becomes null, dates text, NumPy's numbers Python's."""
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 def _total_width(widths: Sequence[int]) -> int:
@@ -129,3 +202,16 @@ def size(number_of_bytes: int) -> str:
             return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} TB"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds for people.
+
+    Examples
+    --------
+    >>> duration(8.4), duration(200), duration(10_000)
+    ('8 s', '3 min', '2.8 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -5,9 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from tallyfold.cli import model_options
-from tallyfold.cli.frames import as_json as written
-from tallyfold.cli.frames import records, show_frame
-from tallyfold.cli.terminal import console, printable
+from tallyfold.cli.terminal import console, print_json, printable, records, show_frame
 from tallyfold.errors import ParameterError
 
 FORMATS = {"mean": ".4g", "sd": ".2g"}
@@ -48,7 +46,7 @@ def top(
         asked[name] = label
     frame = top_entities(model, axis, asked, top=most, random_state=seed)
     if as_json:
-        typer.echo(written({"axis": axis, "for": asked, "top": records(frame)}))
+        print_json({"axis": axis, "for": asked, "top": records(frame)})
         return
     beside = ", ".join(f"{name} {label}" for name, label in asked.items()) or "anything"
     title = f"{printable(axis)}: highest rates beside {printable(beside)}"

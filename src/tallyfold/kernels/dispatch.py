@@ -1,4 +1,4 @@
-"""The kernels as the rest of the library calls them, and the one choice of who computes.
+"""The kernels as the rest of the library calls them, by any back-end.
 
 ``backend="numba"`` is compiled, ``"numpy"`` the reference, ``"torch"`` runs on the device in use
 (:mod:`tallyfold.kernels.device`). ``"auto"`` takes the reference for small problems, where it is
@@ -6,34 +6,15 @@ done before a compiler could start, and the compiled form elsewhere; on a device
 it takes torch. Neither numba nor torch is imported before a kernel of theirs is called.
 """
 
-from importlib import import_module
 from typing import Any
 
 from tallyfold.errors import BackendError, ParameterError
-from tallyfold.kernels import reference
-from tallyfold.kernels.announce import announce_compilation
 from tallyfold.kernels.arrays import Factors, Floats, Ints, Positions
-from tallyfold.kernels.backends import chosen_backend
+from tallyfold.kernels.backends import kernels_of
 from tallyfold.kernels.layout import AxisLayout
 
 SMALL_WORK = 50_000
 """Cells times components times axes below which ``"auto"`` means NumPy."""
-
-_FUSED = {
-    "allocate_axis": "tallyfold.kernels.fused.allocate",
-    "axis_sums": "tallyfold.kernels.fused.sums",
-    "bptf_axis_sums": "tallyfold.kernels.fused.bptf",
-    "cell_bound": "tallyfold.kernels.fused.bound",
-    "cell_rates": "tallyfold.kernels.fused.rates",
-    "share_sums": "tallyfold.kernels.fused.sums",
-}
-_ON_DEVICE = {
-    "axis_sums": "tallyfold.kernels.on_device.sums",
-    "bptf_axis_sums": "tallyfold.kernels.on_device.sums",
-    "cell_bound": "tallyfold.kernels.on_device.cell_by_cell",
-    "cell_rates": "tallyfold.kernels.on_device.cell_by_cell",
-    "share_sums": "tallyfold.kernels.on_device.sums",
-}
 
 
 def cell_rates(factors: Factors, indices_NM: Positions, *, backend: str = "auto") -> Floats:
@@ -86,8 +67,7 @@ def bptf_axis_sums(
     layout: AxisLayout,
     *,
     likelihood: str = "poisson",
-    dispersion: float | Floats | None = None,
-    cell_weight_N: Floats | None = None,
+    dispersion: float | None = None,
     backend: str = "auto",
 ) -> tuple[Floats, Floats]:
     """Return BPTF's two sums per entity of the layout's axis, from one pass over its cells.
@@ -101,9 +81,7 @@ def bptf_axis_sums(
     likelihood
         One of ``LIKELIHOODS``.
     dispersion
-        The negative binomial's r: one number, or one per entity of the layout's axis.
-    cell_weight_N
-        Non-negative weight of a cell in both sums, in the original order; all ones if None.
+        The negative binomial's r.
 
     Returns
     -------
@@ -115,7 +93,7 @@ def bptf_axis_sums(
         tends to 1.
     """
     run = _kernel("bptf_axis_sums", geo, len(layout.counts_N), backend)
-    return run(geo, mean, layout, likelihood, dispersion, cell_weight_N)  # type: ignore[no-any-return]
+    return run(geo, mean, layout, likelihood, dispersion)  # type: ignore[no-any-return]
 
 
 def cell_bound(
@@ -126,7 +104,6 @@ def cell_bound(
     *,
     likelihood: str = "poisson",
     dispersion: float | None = None,
-    cell_weight_N: Floats | None = None,
     backend: str = "auto",
 ) -> float:
     """Return the cells' part of the variational bound, every constant in it.
@@ -136,7 +113,7 @@ def cell_bound(
     cells' Gamma multipliers are integrated out.
     """
     run = _kernel("cell_bound", geo, len(counts_N), backend)
-    return run(geo, mean, indices_NM, counts_N, likelihood, dispersion, cell_weight_N)  # type: ignore[no-any-return]
+    return run(geo, mean, indices_NM, counts_N, likelihood, dispersion)  # type: ignore[no-any-return]
 
 
 def allocate_axis(
@@ -157,15 +134,10 @@ def allocate_axis(
 def _kernel(name: str, factors: Factors, n_cells: int, backend: str) -> Any:
     """Return the implementation that the back-end asks for."""
     work = n_cells * len(factors) * factors[0].shape[1]
-    chosen = chosen_backend(backend, small=work < SMALL_WORK)
-    if chosen == "numpy":
-        return getattr(reference, name)
-    if chosen == "torch":
-        if name not in _ON_DEVICE:
-            raise BackendError(
-                f"{name!r} cannot be computed by torch, on any device: its draws are compiled. Use "
-                "device='cpu' and backend='auto', 'numba' or 'numpy'."
-            )
-        return getattr(import_module(_ON_DEVICE[name]), name)
-    announce_compilation()
-    return getattr(import_module(_FUSED[name]), name)
+    module = kernels_of(backend, small=work < SMALL_WORK)
+    if not hasattr(module, name):
+        raise BackendError(
+            f"{name!r} cannot be computed by torch, on any device: its draws are compiled. Use "
+            "device='cpu' and backend='auto', 'numba' or 'numpy'."
+        )
+    return getattr(module, name)

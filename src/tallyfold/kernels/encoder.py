@@ -4,8 +4,8 @@ A cell and component k give the input (the other axes' factors at k in axis orde
 One network turns it into the cell's part of a shape, another into its part of a rate; parts are
 weighted and summed over an entity's cells. There are K pairs of networks, or one for all.
 
-Three forms compute this: NumPy (the reference), fused and compiled (float32 inside, distinct rows)
-and eager torch, for networks that have no compiled form and for other devices than the CPU.
+Three forms compute this: NumPy (the reference), fused and compiled (float32 inside, distinct
+inputs) and eager torch, for networks that have no compiled form and for other devices than the CPU.
 """
 
 import warnings
@@ -16,9 +16,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from tallyfold.errors import ParameterError, ShapeError, SlowPathWarning
-from tallyfold.kernels.announce import announce_compilation
 from tallyfold.kernels.arrays import Factors, Floats
-from tallyfold.kernels.backends import chosen_backend
+from tallyfold.kernels.backends import announce_compilation, chosen_backend
 from tallyfold.kernels.device import device_in_use
 from tallyfold.kernels.layout import AxisLayout
 
@@ -85,7 +84,7 @@ class AxisEncoder(Protocol):
 
 
 def axis_encoder(layout: AxisLayout, network: Network, *, backend: str = "auto") -> AxisEncoder:
-    """Return the encoder of the layout's axis, by whoever computes it fastest.
+    """Return the encoder of the layout's axis, by the fastest back-end.
 
     Parameters
     ----------

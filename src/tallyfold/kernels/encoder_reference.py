@@ -3,7 +3,6 @@
 import numpy as np
 
 from tallyfold.kernels.arrays import Factors, Floats
-from tallyfold.kernels.distinct_inputs import entities
 from tallyfold.kernels.encoder import (
     INPUT_CAP,
     KINDS,
@@ -12,7 +11,7 @@ from tallyfold.kernels.encoder import (
     check_arguments,
     other_factors,
 )
-from tallyfold.kernels.layout import AxisLayout
+from tallyfold.kernels.layout import AxisLayout, entities
 
 
 class ReferenceEncoder:

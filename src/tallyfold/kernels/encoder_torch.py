@@ -1,7 +1,7 @@
 """Encoders in eager torch: any depth, any device, gradients by autograd.
 
-Rows are taken in chunks, so that memory stays bounded; the backward pass evaluates a chunk again
-instead of keeping its intermediates. Torch is imported when an encoder is made.
+Distinct inputs are taken in chunks, so that memory stays bounded; the backward pass evaluates a
+chunk again instead of keeping its intermediates. Torch is imported when an encoder is made.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallyfold.kernels.arrays import Factors, Floats
-from tallyfold.kernels.distinct_inputs import distinct_rows, every_cell
+from tallyfold.kernels.distinct_inputs import distinct_inputs
 from tallyfold.kernels.encoder import (
     INPUT_CAP,
     KINDS,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import torch
 
 CHUNK_NUMBERS = 1 << 21
-"""Rows times components times width that are evaluated at a time."""
+"""Inputs times components times width that are evaluated at a time."""
 
 
 class TorchEncoder:
@@ -40,53 +40,38 @@ class TorchEncoder:
     ----------
     layout, network
         The axis's cells and the networks' form.
-    distinct
-        Whether cells that share a row are evaluated once.
-    dtype, device
-        What torch computes with, and where.
+    device
+        Where torch computes.
     """
 
-    def __init__(
-        self,
-        layout: AxisLayout,
-        network: Network,
-        *,
-        distinct: bool = True,
-        dtype: str = "float64",
-        device: str = "cpu",
-    ) -> None:
+    def __init__(self, layout: AxisLayout, network: Network, *, device: str = "cpu") -> None:
         import torch
 
-        self.layout = layout
-        self.network = network
-        self.to: dict[str, Any] = {"dtype": getattr(torch, dtype), "device": device}
-        rows = distinct_rows(layout) if distinct else every_cell(layout)
-        self.others_RJ = torch.as_tensor(rows.others_RJ, dtype=torch.int64, device=device)
-        self.counts_R = torch.as_tensor(np.minimum(rows.counts_R, INPUT_CAP), **self.to)
-        row_N = np.repeat(np.arange(len(rows.counts_R)), np.diff(rows.indptr_R1))
-        self.row_N = torch.as_tensor(row_N, device=device)
-        self.entity_N = torch.as_tensor(rows.entity_N, device=device)
-        self.source_N = rows.source_N
+        self.layout, self.network, self.device = layout, network, device
+        inputs = distinct_inputs(layout)
+        self.others_RJ = torch.as_tensor(inputs.others_RJ, dtype=torch.int64, device=device)
+        self.counts_R = self._tensor(np.minimum(inputs.counts_R, INPUT_CAP))
+        input_N = np.repeat(np.arange(len(inputs.counts_R)), np.diff(inputs.indptr_R1))
+        self.input_N = torch.as_tensor(input_N, device=device)
+        self.entity_N = torch.as_tensor(inputs.entity_N, device=device)
+        self.source_N = inputs.source_N
 
     def forward(
         self, weights: Weights, factors: Factors, weight_N: Floats
     ) -> tuple[Floats, Floats]:
-        """Evaluate the rows in chunks, then add each cell's row to its entity."""
+        """Evaluate the inputs in chunks, then add each cell's output to its entity."""
         import torch
 
         n_components = check_arguments(self.layout, self.network, weights, factors, weight_N)
-        values = {name: torch.as_tensor(array, **self.to) for name, array in weights.items()}
-        tables = [torch.as_tensor(z_DK, **self.to) for z_DK in other_factors(self.layout, factors)]
-        weight = torch.as_tensor(weight_N[self.source_N], **self.to)[:, None]
-        output_RW = torch.empty((len(self.counts_R), 2 * n_components), **self.to)
+        values = {name: self._tensor(array) for name, array in weights.items()}
+        tables = [self._tensor(z_DK) for z_DK in other_factors(self.layout, factors)]
+        output_RW = self.counts_R.new_empty((len(self.counts_R), 2 * n_components))
         with torch.no_grad(), self._threads(n_components):
             for part in self._chunks(n_components):
                 output_RW[part] = self._outputs(values, tables, part)
-        sums_DW = torch.zeros((len(self.layout.indptr_D1) - 1, 2 * n_components), **self.to)
-        for part in self._cells(n_components):
-            term_PW = weight[part] * output_RW[self.row_N[part]]
-            sums_DW.index_add_(0, self.entity_N[part], term_PW)
-        sums = sums_DW.cpu().numpy().astype(np.float64)
+        n_entities = len(self.layout.indptr_D1) - 1
+        sums_DW = self._weighted_sums(output_RW, weight_N, self.input_N, self.entity_N, n_entities)
+        sums = sums_DW.cpu().numpy()
         return sums[:, :n_components].copy(), sums[:, n_components:].copy()
 
     def backward(
@@ -97,59 +82,60 @@ class TorchEncoder:
         shape_grad_DK: Floats,
         rate_grad_DK: Floats,
     ) -> dict[str, Floats]:
-        """Add each cell's gradient to its row, then let autograd work chunk by chunk."""
-        import torch
-
+        """Add each cell's gradient to its input's, then let autograd work chunk by chunk."""
         n_components = check_arguments(self.layout, self.network, weights, factors, weight_N)
-        values = {
-            name: torch.as_tensor(array, **self.to).clone().requires_grad_()
-            for name, array in weights.items()
-        }
-        tables = [torch.as_tensor(z_DK, **self.to) for z_DK in other_factors(self.layout, factors)]
-        weight = torch.as_tensor(weight_N[self.source_N], **self.to)[:, None]
-        grad_DW = torch.as_tensor(np.hstack([shape_grad_DK, rate_grad_DK]), **self.to)
-        grad_RW = torch.zeros((len(self.counts_R), 2 * n_components), **self.to)
-        for part in self._cells(n_components):
-            term_PW = weight[part] * grad_DW[self.entity_N[part]]
-            grad_RW.index_add_(0, self.row_N[part], term_PW)
+        values = {name: self._tensor(array).requires_grad_() for name, array in weights.items()}
+        tables = [self._tensor(z_DK) for z_DK in other_factors(self.layout, factors)]
+        grad_DW = self._tensor(np.hstack([shape_grad_DK, rate_grad_DK]))
+        n_inputs = len(self.counts_R)
+        grad_RW = self._weighted_sums(grad_DW, weight_N, self.entity_N, self.input_N, n_inputs)
         with self._threads(n_components):
             for part in self._chunks(n_components):
                 output_RW = self._outputs(values, tables, part)
                 output_RW.backward(grad_RW[part])  # type: ignore[no-untyped-call]
         return {
-            name: np.zeros(value.shape)
-            if value.grad is None
-            else value.grad.cpu().numpy().astype(np.float64)
+            name: np.zeros(value.shape) if value.grad is None else value.grad.cpu().numpy()
             for name, value in values.items()
         }
 
-    def _rows_at_a_time(self, n_components: int) -> int:
-        """Return how many rows have intermediates of a bounded size."""
+    def _tensor(self, array: Any) -> torch.Tensor:
+        import torch
+
+        return torch.tensor(np.ascontiguousarray(array), dtype=torch.float64, device=self.device)
+
+    def _weighted_sums(
+        self,
+        rows: torch.Tensor,
+        weight_N: Floats,
+        from_N: torch.Tensor,
+        to_N: torch.Tensor,
+        size: int,
+    ) -> torch.Tensor:
+        """Add, for every cell, its weight times row `from_N` to row `to_N` of the result."""
+        weight = self._tensor(weight_N[self.source_N])[:, None]
+        sums = rows.new_zeros((size, rows.shape[1]))
+        for part in _ranges(len(from_N), CHUNK_NUMBERS // rows.shape[1]):
+            sums.index_add_(0, to_N[part], weight[part] * rows[from_N[part]])
+        return sums
+
+    def _inputs_at_a_time(self, n_components: int) -> int:
+        """Return how many inputs have intermediates of a bounded size."""
         width = max(len(self.layout.reach_M), self.network.hidden_units)
-        return max(1, CHUNK_NUMBERS // (n_components * width))
+        return CHUNK_NUMBERS // (n_components * width)
 
     def _chunks(self, n_components: int) -> Iterator[slice]:
-        """Yield ranges of rows."""
-        step = self._rows_at_a_time(n_components)
-        for start in range(0, len(self.counts_R), step):
-            yield slice(start, start + step)
-
-    def _cells(self, n_components: int) -> Iterator[slice]:
-        """Yield ranges of cells."""
-        step = max(1, CHUNK_NUMBERS // (2 * n_components))
-        for start in range(0, len(self.row_N), step):
-            yield slice(start, start + step)
+        return _ranges(len(self.counts_R), self._inputs_at_a_time(n_components))
 
     def _threads(self, n_components: int) -> AbstractContextManager[Any]:
         """Use as many threads as other kernels, but one for little work: they wait too long."""
-        little = len(self.counts_R) < self._rows_at_a_time(n_components)
+        little = len(self.counts_R) < self._inputs_at_a_time(n_components)
         limits: AbstractContextManager[Any] = openmp().limit(limits=1 if little else thread_count())
         return limits
 
     def _outputs(
         self, values: dict[str, torch.Tensor], tables: list[torch.Tensor], part: slice
     ) -> torch.Tensor:
-        """Return shape and rate of some rows, components side by side."""
+        """Return shape and rate of some inputs, components side by side."""
         import torch
 
         others_RJ, counts_R = self.others_RJ[part], self.counts_R[part]
@@ -177,3 +163,9 @@ class TorchEncoder:
             signal = signal @ values[f"{kind}_weight_{layer}"] + bias_CO[:, None, :]
             signal = activations[name](signal)
         return signal[:, :, 0]
+
+
+def _ranges(length: int, step: int) -> Iterator[slice]:
+    """Yield ranges of `step` rows, or of one if the step is less."""
+    step = max(1, step)
+    return (slice(start, start + step) for start in range(0, length, step))

@@ -9,15 +9,13 @@ The network is one flat vector, so that any optimiser takes it: ``into`` (2, d),
 ``out`` (d, 2), ``bias`` (2,), one after the other.
 """
 
-from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tallyfold.errors import ShapeError
-from tallyfold.kernels.announce import announce_compilation
 from tallyfold.kernels.arrays import Floats, Ints
-from tallyfold.kernels.backends import chosen_backend
+from tallyfold.kernels.backends import kernels_of
 from tallyfold.kernels.dispatch import SMALL_WORK
 
 SOFTPLUS_INVERSE_OF_ONE = 0.5413248546129181
@@ -37,7 +35,7 @@ class Layers(NamedTuple):
 
 
 def network_size(units: int) -> int:
-    """Return how many numbers a network with so many hidden units has."""
+    """Return the length of the flat vector of a network with `units` hidden units."""
     return 5 * units + 2
 
 
@@ -71,51 +69,15 @@ def network_inputs(counts_N: Ints, rate_N: Floats) -> Floats:
 
 def evidence_weights(flat: Floats, x_2N: Floats, *, backend: str = "auto") -> Floats:
     """Return the two weights of each cell, (2, N)."""
-    faster = _faster(flat, x_2N, backend)
-    if faster is None:
-        return _outputs(flat, x_2N)[0]
-    return faster.evidence_weights(layers(flat), x_2N)  # type: ignore[no-any-return]
+    net = layers(flat)
+    run = kernels_of(backend, small=x_2N.shape[1] * len(flat) < SMALL_WORK).evidence_weights
+    return run(net, x_2N)  # type: ignore[no-any-return]
 
 
 def evidence_gradient(
     flat: Floats, x_2N: Floats, slope_2N: Floats, *, backend: str = "auto"
 ) -> Floats:
     """Return the gradient of sum(slope * weights) with respect to the network."""
-    faster = _faster(flat, x_2N, backend)
-    if faster is None:
-        return _gradient(flat, x_2N, slope_2N)
-    return faster.evidence_gradient(layers(flat), x_2N, slope_2N)  # type: ignore[no-any-return]
-
-
-def _faster(flat: Floats, x_2N: Floats, backend: str) -> Any:
-    """Return the module that the back-end asks for; None for this one."""
-    work = x_2N.shape[1] * max(len(flat), 1)
-    chosen = chosen_backend(backend, small=work < SMALL_WORK)
-    if chosen == "numpy":
-        return None
-    if chosen == "torch":
-        return import_module("tallyfold.kernels.on_device.evidence")
-    announce_compilation()
-    return import_module("tallyfold.kernels.fused.evidence")
-
-
-def _outputs(flat: Floats, x_2N: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the weights, what goes into the softplus, and the hidden units."""
     net = layers(flat)
-    hidden_NH = np.maximum(x_2N.T @ net.into_2H + net.hidden_H, 0.0)
-    inner_2N = (hidden_NH @ net.out_H2 + net.bias_2).T
-    return np.logaddexp(inner_2N, 0.0), inner_2N, hidden_NH
-
-
-def _gradient(flat: Floats, x_2N: Floats, slope_2N: Floats) -> Floats:
-    net = layers(flat)
-    _, inner_2N, hidden_NH = _outputs(flat, x_2N)
-    inner_slope_2N = slope_2N * np.exp(-np.logaddexp(-inner_2N, 0.0))
-    hidden_slope_NH = (inner_slope_2N.T @ net.out_H2.T) * (hidden_NH > 0)
-    parts = (
-        x_2N @ hidden_slope_NH,
-        hidden_slope_NH.sum(axis=0),
-        (inner_slope_2N @ hidden_NH).T,
-        inner_slope_2N.sum(axis=1),
-    )
-    return np.concatenate([np.ravel(part) for part in parts])
+    run = kernels_of(backend, small=x_2N.shape[1] * len(flat) < SMALL_WORK).evidence_gradient
+    return run(net, x_2N, slope_2N)  # type: ignore[no-any-return]

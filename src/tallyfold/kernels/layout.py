@@ -6,6 +6,7 @@ their own order. So results have the same bits on one thread and on many, and an
 14 entities is still shared out evenly.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tallyfold.errors import CountError, ParameterError, ShapeError
-from tallyfold.kernels.arrays import Ints, Positions
+from tallyfold.kernels.arrays import Factors, Floats, Ints, Positions
 
 CHUNK_CELLS = 8192
 
@@ -80,7 +81,7 @@ def axis_layout(
     piece_cell_S1, piece_entity_S, chunk_piece_C1 = _pieces(indptr_D1)
     return AxisLayout(
         axis,
-        _reach(indices_NM, axis, size),
+        tuple(size if m == axis else reach for m, reach in enumerate(reach_of(indices_NM))),
         indptr_D1,
         _fixed(_others(indices_NM, axis, order_N)),
         _fixed(order_N),
@@ -89,6 +90,37 @@ def axis_layout(
         piece_entity_S,
         chunk_piece_C1,
     )
+
+
+def check_factors(sets: Sequence[Factors], reach_M: Sequence[int]) -> None:
+    """Refuse factors that do not cover the cells: compiled code would read past their end."""
+    n_components = sets[0][0].shape[1]
+    for factors in sets:
+        if len(factors) != len(reach_M):
+            raise ShapeError(f"Cells have {len(reach_M)} axes; got {len(factors)} factors.")
+        for m, (factor_DK, reach) in enumerate(zip(factors, reach_M, strict=True)):
+            if factor_DK.ndim != 2 or factor_DK.shape[1] != n_components:
+                raise ShapeError(f"Factor {m} must be (D, {n_components}); got {factor_DK.shape}.")
+            if factor_DK.shape[0] < reach:
+                raise ShapeError(f"Factor {m} has {len(factor_DK)} rows; cells need {reach}.")
+
+
+def check_weights(weight_N: Floats, layout: AxisLayout) -> None:
+    """Refuse weights that are not one per cell."""
+    if weight_N.shape != layout.counts_N.shape:
+        raise ShapeError(f"Weights must have shape {layout.counts_N.shape}; got {weight_N.shape}.")
+
+
+def reach_of(indices_NM: NDArray[np.integer]) -> list[int]:
+    """Return how many rows each factor must have for these cells; refuse negative positions."""
+    if len(indices_NM) and indices_NM.min() < 0:
+        raise ShapeError("`indices_NM` must hold positions of 0 or more.")
+    return [int(top) + 1 for top in indices_NM.max(axis=0, initial=-1)]
+
+
+def entities(layout: AxisLayout) -> Ints:
+    """Return the entity of each cell, in the layout's order."""
+    return np.repeat(np.arange(len(layout.indptr_D1) - 1), np.diff(layout.indptr_D1))
 
 
 def _others(indices_NM: NDArray[np.integer], axis: int, order_N: NDArray[np.integer]) -> Positions:
@@ -132,14 +164,6 @@ def _check(
         raise ShapeError(f"Positions must be 0 or more, and below {size} on axis {axis}.")
     if len(counts_N) and (counts_N.min() < 0 or counts_N.max() > 2**53):
         raise CountError("Counts must be in 0..2**53.")
-
-
-def _reach(indices_NM: NDArray[np.integer], axis: int, size: int) -> tuple[int, ...]:
-    """Return how many rows each factor must have for these cells."""
-    if len(indices_NM) == 0:
-        return tuple(size if m == axis else 0 for m in range(indices_NM.shape[1]))
-    top_M = indices_NM.max(axis=0)
-    return tuple(size if m == axis else int(top) + 1 for m, top in enumerate(top_M))
 
 
 def counting_sort(entity_N: NDArray[np.integer], size: int) -> tuple[Ints, NDArray[np.integer]]:

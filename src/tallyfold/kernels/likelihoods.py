@@ -27,20 +27,19 @@ def likelihood_code(likelihood: str) -> int:
     return LIKELIHOODS.index(likelihood)
 
 
-def dispersion_array(likelihood: str, dispersion: float | Floats | None, size: int) -> Floats:
-    """Spread the dispersion over `size` entities; ones where the likelihood has none."""
+def checked_dispersion(likelihood: str, dispersion: float | None) -> float:
+    """Return the dispersion; 1 where the likelihood has none."""
     if likelihood_code(likelihood) < 2:
-        return np.ones(size)
-    if dispersion is None:
-        raise ParameterError(f"`dispersion` must be given for {likelihood!r}; got None.")
-    r_D = np.array(np.broadcast_to(dispersion, (size,)), dtype=np.float64)
-    if not np.all((r_D > 0) & np.isfinite(r_D)):
-        raise ParameterError("`dispersion` must be positive and finite everywhere.")
-    return r_D
+        return 1.0
+    if dispersion is None or not 0 < dispersion < np.inf:
+        raise ParameterError(
+            f"`dispersion` must be positive and finite for {likelihood!r}; got {dispersion!r}."
+        )
+    return float(dispersion)
 
 
 def expected_exposure(
-    likelihood: str, rate_N: Floats, count_N: Floats | NDArray[np.integer], r_N: Floats
+    likelihood: str, rate_N: Floats, count_N: Floats | NDArray[np.integer], r_N: Floats | float
 ) -> Floats:
     """Return the slope of the log normaliser: how much of a cell's rate counts as seen."""
     code = likelihood_code(likelihood)
@@ -65,16 +64,16 @@ def log_normaliser(likelihood: str, rate_N: Floats, count_N: Floats | Ints, r: f
     return np.asarray(total_N)
 
 
-def log_constants(counts_N: Ints, likelihood: str, r: float, cell_weight_N: Floats | None) -> float:
+def log_constants(counts_N: Ints, likelihood: str, r: float) -> float:
     """Sum the parts of the log pmf that no rate changes, by distinct count.
 
     They are -ln y!, and for the negative binomial also ln Γ(r + y) - ln Γ(r) - y ln r.
     """
-    value_V, weight_V = _histogram(counts_N, cell_weight_N)
+    value_V, cells_V = _histogram(counts_N)
     constant_V = -gammaln(value_V + 1.0)
     if likelihood_code(likelihood) >= 2:
         constant_V += log_rising(r, value_V)
-    return float(constant_V @ weight_V)
+    return float(constant_V @ cells_V)
 
 
 def log_rising(r: float, y_V: Floats) -> Floats:
@@ -85,11 +84,11 @@ def log_rising(r: float, y_V: Floats) -> Floats:
     return np.asarray((r + y_V - 0.5) * np.log1p(y_V / r) - y_V + stirling)
 
 
-def _histogram(counts_N: Ints, cell_weight_N: Floats | None) -> tuple[Floats, Floats]:
-    """Return the distinct counts and their total weight; linear time for everyday counts."""
+def _histogram(counts_N: Ints) -> tuple[Floats, Floats]:
+    """Return the distinct counts and their numbers of cells; linear time for everyday counts."""
     if len(counts_N) and counts_N.max() > 10 * len(counts_N) + 1000:
-        value_V, position_N = np.unique(counts_N, return_inverse=True)
+        value_V, cells_V = np.unique(counts_N, return_counts=True)
     else:
-        value_V, position_N = np.arange(counts_N.max(initial=0) + 1), counts_N
-    weight_V = np.bincount(position_N, cell_weight_N, minlength=len(value_V))
-    return value_V.astype(np.float64), weight_V.astype(np.float64)
+        cells_V = np.bincount(counts_N)
+        value_V = np.arange(len(cells_V))
+    return value_V.astype(np.float64), cells_V.astype(np.float64)

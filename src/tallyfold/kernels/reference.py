@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from tallyfold.kernels.arrays import Factors, Floats, Ints, Positions
-from tallyfold.kernels.layout import AxisLayout
+from tallyfold.kernels.evidence import Layers
+from tallyfold.kernels.layout import AxisLayout, entities
 from tallyfold.kernels.likelihoods import (
-    dispersion_array,
+    checked_dispersion,
     expected_exposure,
     log_constants,
     log_normaliser,
@@ -49,21 +50,16 @@ def bptf_axis_sums(
     mean: Factors,
     layout: AxisLayout,
     likelihood: str,
-    dispersion: float | Floats | None,
-    cell_weight_N: Floats | None,
+    dispersion: float | None,
 ) -> tuple[Floats, Floats]:
     """Sum, per entity, shares by `geo` and exposures by `mean`."""
     columns = _columns(layout)
-    r_D = dispersion_array(likelihood, dispersion, len(layout.indptr_D1) - 1)
+    r = checked_dispersion(likelihood, dispersion)
     rate_N = _rate(_log_product(mean, columns))
-    seen_N = expected_exposure(likelihood, rate_N, layout.counts_N, r_D[columns[layout.axis]])
+    seen_N = expected_exposure(likelihood, rate_N, layout.counts_N, r)
     other_NK = _log_product(mean, columns, without=layout.axis)
     exposure_NK = np.exp(np.minimum(np.log(seen_N)[:, None] + other_NK, LOG_CAP))
-    share_NK = _shares(geo, layout, 0.0)
-    if cell_weight_N is not None:
-        weight_N1 = cell_weight_N[layout.order_N, None]
-        share_NK, exposure_NK = share_NK * weight_N1, exposure_NK * weight_N1
-    return _sum_by_entity(layout, share_NK), _sum_by_entity(layout, exposure_NK)
+    return _sum_by_entity(layout, _shares(geo, layout, 0.0)), _sum_by_entity(layout, exposure_NK)
 
 
 def cell_bound(
@@ -73,17 +69,15 @@ def cell_bound(
     counts_N: Ints,
     likelihood: str,
     dispersion: float | None,
-    cell_weight_N: Floats | None,
 ) -> float:
     """Sum over cells the collapsed bound, every constant in it."""
-    r = float(dispersion_array(likelihood, dispersion, 1)[0])
-    weight_N = np.ones(len(counts_N)) if cell_weight_N is None else cell_weight_N
-    seen_N = (counts_N > 0) & (weight_N > 0)
+    r = checked_dispersion(likelihood, dispersion)
+    seen_N = counts_N > 0
     gain_N = np.zeros(len(counts_N))
     gain_N[seen_N] = logsumexp(_log_product(geo, list(indices_NM[seen_N].T)), axis=1)
     rate_N = _rate(_log_product(mean, list(indices_NM.T)))
     bound_N = counts_N * gain_N - log_normaliser(likelihood, rate_N, counts_N, r)
-    return float(weight_N @ bound_N) + log_constants(counts_N, likelihood, r, cell_weight_N)
+    return float(bound_N.sum()) + log_constants(counts_N, likelihood, r)
 
 
 def allocate_axis(factors: Factors, layout: AxisLayout, seed: int, iteration: int) -> Ints:
@@ -99,15 +93,39 @@ def allocate_axis(factors: Factors, layout: AxisLayout, seed: int, iteration: in
     rng = np.random.default_rng([seed, iteration])
     drawn_NK = rng.multinomial(layout.counts_N[back_N].astype(np.int64), share_NK[back_N])
     sums_DK = np.zeros((len(layout.indptr_D1) - 1, share_NK.shape[1]), dtype=np.int64)
-    np.add.at(sums_DK, _columns(layout)[layout.axis], drawn_NK[layout.order_N])
+    np.add.at(sums_DK, entities(layout), drawn_NK[layout.order_N])
     return sums_DK
+
+
+def evidence_weights(net: Layers, x_2N: Floats) -> Floats:
+    """Return the two weights of each cell, (2, N)."""
+    return np.asarray(np.logaddexp(_evidence_layers(net, x_2N)[0], 0.0))
+
+
+def evidence_gradient(net: Layers, x_2N: Floats, slope_2N: Floats) -> Floats:
+    """Return the gradient of sum(slope * weights) with respect to the network."""
+    inner_2N, hidden_NH = _evidence_layers(net, x_2N)
+    inner_slope_2N = slope_2N * np.exp(-np.logaddexp(-inner_2N, 0.0))
+    hidden_slope_NH = (inner_slope_2N.T @ net.out_H2.T) * (hidden_NH > 0)
+    parts = (
+        x_2N @ hidden_slope_NH,
+        hidden_slope_NH.sum(axis=0),
+        (inner_slope_2N @ hidden_NH).T,
+        inner_slope_2N.sum(axis=1),
+    )
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
+def _evidence_layers(net: Layers, x_2N: Floats) -> tuple[Floats, Floats]:
+    """Return what goes into the softplus, and the hidden units."""
+    hidden_NH = np.maximum(x_2N.T @ net.into_2H + net.hidden_H, 0.0)
+    return (hidden_NH @ net.out_H2 + net.bias_2).T, hidden_NH
 
 
 def _columns(layout: AxisLayout) -> Columns:
     """Return the cells' positions on every axis, in the layout's order."""
-    n_entities = len(layout.indptr_D1) - 1
     columns = list(layout.others_NJ.T)
-    columns.insert(layout.axis, np.repeat(np.arange(n_entities), np.diff(layout.indptr_D1)))
+    columns.insert(layout.axis, entities(layout))
     return columns
 
 
@@ -137,7 +155,6 @@ def _shares(factors: Factors, layout: AxisLayout, floor: float) -> Floats:
 
 def _sum_by_entity(layout: AxisLayout, terms_NK: Floats) -> Floats:
     """Add up the rows that belong to the same entity."""
-    entity_N = _columns(layout)[layout.axis]
-    n_entities = len(layout.indptr_D1) - 1
+    entity_N, n_entities = entities(layout), len(layout.indptr_D1) - 1
     sums = [np.bincount(entity_N, term_N, minlength=n_entities) for term_N in terms_NK.T]
     return np.column_stack(sums)

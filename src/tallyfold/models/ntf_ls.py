@@ -11,8 +11,8 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
 from tallyfold.inference.fit.loop import Phase
-from tallyfold.inference.fit.state_arrays import Arrays as State
 from tallyfold.inference.fit.stopping import StoppingRules
+from tallyfold.inference.schemes.adam import Adam
 from tallyfold.inference.schemes.least_squares import LeastSquaresStep, factors_of
 from tallyfold.models.base import CountModel, names_and_labels
 from tallyfold.models.fitted import Fitted
@@ -97,9 +97,9 @@ class NTFLS(CountModel):
             validation=None if held_out is None else ValidationCells(held_out, self.backend),
         )
         rules = StoppingRules(self.max_iter, self.tol, self.patience)
-        return [Phase("descent", step, lambda _: step.start(), rules)]
+        return [Phase("descent", step, step.start, rules)]
 
-    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+    def _make_fitted(self, state: Adam, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         seen = self._informed(cells)
         names, labels = names_and_labels(axes)
         return Fitted(

@@ -1,4 +1,4 @@
-"""Processes that share a fit must have been given the same, and each its own cells."""
+"""Checks that processes sharing a fit have the same axes and model, and different cells."""
 
 from __future__ import annotations
 
@@ -21,27 +21,25 @@ def refuse_differences(
     Parameters
     ----------
     given
-        What must be the same in all, by what to call it.
+        What must be the same in all processes, by its name in messages.
     own_cells
         A fingerprint of this process's cells; None if it has none.
     """
     if group.size == 1:
         return
-    digests = [_digest(value) for value in given.values()]
-    row = np.concatenate([*digests, _digest(own_cells)])
-    rows = group.all_gather(row[None]).reshape(group.size, len(digests) + 1, -1)
-    for place, what in enumerate(given):
-        if np.any(rows[:, place] != rows[0, place]):
+    own = [_digest(value) for value in (*given.values(), own_cells)]
+    digests = group.all_gather(np.array([own]))
+    for column, what in enumerate(given):
+        if len(set(digests[:, column])) > 1:
             raise ParameterError(
-                f"the processes that share a fit must be given the same {what}; these differ. Deal "
-                "one tensor out with tallyfold.scatter, and give every process the same model."
+                f"the processes that share a fit must be given the same {what}; these differ. "
+                "Split one tensor by tallyfold.scatter, and give every process the same model."
             )
-    nothing = _digest(None)
-    cells = [bytes(each) for each in rows[:, -1] if np.any(each != nothing)]
+    cells = [digest for digest in digests[:, -1] if digest != _digest(None)]
     if len(set(cells)) < len(cells):
         raise DataError(
             "two processes have the very same cells; they would count twice. Give each its own "
-            "part: tallyfold.scatter(lambda: tensor) deals one out."
+            "part, by tallyfold.scatter(lambda: tensor)."
         )
 
 
@@ -58,5 +56,5 @@ def hash_of_labels(axis: Axis) -> str:
     return digest.hexdigest()
 
 
-def _digest(value: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    return np.frombuffer(hashlib.sha256(repr(value).encode()).digest(), dtype=np.uint8)
+def _digest(value: Any) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()

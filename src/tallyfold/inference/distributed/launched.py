@@ -3,7 +3,7 @@
 import os
 
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""What torchrun sets; some of them alone may be left over from something else."""
+"""What torchrun sets, always all of them."""
 
 
 def processes_started() -> tuple[int, int]:

@@ -1,10 +1,10 @@
 """The processes that fit together, each with a part of the cells.
 
-What a fit knows of entities is the same in every process; what it knows of cells is spread over
-them. Whatever is summed over cells goes through `ProcessGroup.all_reduce`, so no step asks how many
-processes there are. One process is a group of one, `ALONE`, whose totals are its own sums.
+Arrays over entities are the same in every process; arrays over cells are split between them.
+Every sum over cells goes through `ProcessGroup.all_reduce`, so no step asks how many processes
+there are. One process is a group of one, `ALONE`, whose totals are its own sums.
 
-The group is taken from the surroundings (`current_group`), as the number of threads is.
+The group in use is a context variable (`current_group`), as the number of threads is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class ProcessGroup:
-    """One process alone; `inference.processes` has that of many.
+    """One process alone; `TorchProcessGroup` is that of many.
 
     Attributes
     ----------
@@ -35,14 +35,14 @@ class ProcessGroup:
 
     @classmethod
     def at(cls, rank: int, size: int) -> ProcessGroup:
-        """Return a group to speak of, not to work in."""
+        """Return a group that only knows its rank and size, for messages."""
         group = ProcessGroup()
         group.rank, group.size = rank, size
         return group
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that reads, writes and speaks."""
+        """Whether this is the process that reads, writes and prints."""
         return self.rank == 0
 
     def all_reduce(self, array: npt.NDArray[Any]) -> Floats:
@@ -71,17 +71,17 @@ class ProcessGroup:
         return False
 
     def share(self, number: int) -> int:
-        """Return how many of so many things are this process's, if all get about the same."""
+        """Return how many of `number` things this process gets, if all get about the same."""
         return number * (self.rank + 1) // self.size - number * self.rank // self.size
 
 
 ALONE = ProcessGroup()
 
-_current: ContextVar[ProcessGroup] = ContextVar("tallyfold_world", default=ALONE)
+_current: ContextVar[ProcessGroup] = ContextVar("tallyfold_group", default=ALONE)
 
 
 def current_group() -> ProcessGroup:
-    """Return the processes that a fit here is shared by."""
+    """Return the group of processes that share a fit here."""
     return _current.get()
 
 

@@ -1,13 +1,11 @@
-"""A tensor read by one process and dealt out to all: each gets a run of the cells, all the axes."""
+"""A tensor read by one process: each process gets a range of its cells, and all the axes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
@@ -17,8 +15,8 @@ from tallyfold.inference.distributed.process_group import ProcessGroup, current_
 def scatter(make: Callable[[], CountTensor]) -> CountTensor:
     """Return this process's cells of a tensor that the first process makes.
 
-    The cells are cut into runs of about equal length, in their order; every process has all axes.
-    A process that is alone gets the whole tensor.
+    The cells are cut into ranges of about equal length, in their order; every process has all
+    axes. A process that is alone gets the whole tensor.
 
     Parameters
     ----------
@@ -36,13 +34,12 @@ def scatter(make: Callable[[], CountTensor]) -> CountTensor:
         return make()
     whole: list[CountTensor] = []
 
-    def described() -> tuple[int, list[tuple[str, bytes]]]:
+    def described() -> tuple[int, list[Axis]]:
         whole.append(make())
-        return whole[0].nnz, [(axis.name, _packed(axis.labels)) for axis in whole[0].axes]
+        return whole[0].nnz, list(whole[0].axes)
 
-    nnz, packed = group.broadcast(described)
+    nnz, axes = group.broadcast(described)
     tensor = whole[0] if whole else None
-    axes = tensor.axes if tensor is not None else [Axis(n, _unpacked(p)) for n, p in packed]
     length = group.share(nnz)
     columns = [
         group.scatter(None if tensor is None else tensor.indices[:, m], length)
@@ -63,17 +60,3 @@ def scatter_choice(
     chosen: list[npt.NDArray[np.bool_]] = []
     group.broadcast(lambda: chosen.append(choose(total)))
     return group.scatter(chosen[0] if chosen else None, number)
-
-
-def _packed(labels: pa.Array) -> bytes:
-    """Return labels as Arrow writes them."""
-    sink = pa.BufferOutputStream()
-    table = pa.table({"labels": labels})
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def _unpacked(packed: bytes) -> Any:
-    column = pa.ipc.open_stream(packed).read_all()["labels"]
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

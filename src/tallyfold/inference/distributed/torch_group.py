@@ -1,8 +1,8 @@
 """A group of several processes, started by torchrun and joined by torch.distributed.
 
-Sums go by gloo between processors and by NCCL between GPUs. A process that dies closes its
-connections, and one that hangs lets the others wait no longer than a minute: they stop with a
-`ProcessError`. Ctrl-C is agreed on between iterations, so that all end with the same one.
+Sums go by gloo between processors and by NCCL between GPUs. If a process dies, or does not answer
+within a minute, the others stop with a `ProcessError`. Ctrl-C is agreed on between iterations, so
+that all end after the same iteration.
 """
 
 from __future__ import annotations
@@ -31,55 +31,54 @@ T = TypeVar("T")
 
 TIMEOUT = 60.0
 """Seconds that a process waits for the others; ``TALLYFOLD_PROCESS_TIMEOUT`` changes it."""
-PATIENT = timedelta(days=7)
+FIRST_TIMEOUT = timedelta(days=7)
 """How long the others wait while the first process reads data or writes."""
-_TOLD, _JOINED = itertools.count(1), itertools.count(1)
-"""Number what all wait for, and each joining; they never start again: the store never forgets."""
+_SIGNALS, _GROUPS = itertools.count(1), itertools.count(1)
+"""Numbers of keys in the store, which keeps every key for the whole run: none is used twice."""
 SAME_SIGNAL = 5.0
-"""Ctrl-C reaches a process twice, from the terminal and from torchrun: within so many seconds."""
-AT_A_TIME = 1 << 28
-"""Bytes sent in one message."""
+"""Ctrl-C reaches a process from the terminal and from torchrun: one signal within these seconds."""
+ROWS_PER_MESSAGE = 1 << 24
 
 
 class TorchProcessGroup(ProcessGroup):
-    """The processes of one run; see the module's text."""
+    """The processes of one run; see the module's text.
 
-    def __init__(self, device: str = "cpu") -> None:
-        import torch.distributed as dist
+    Parameters
+    ----------
+    rank, size
+        Which process this is, and of how many.
+    store
+        The key-value store that all processes share.
+    device
+        Where torch holds what is sent.
+    """
 
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self.device = device
+    def __init__(self, rank: int, size: int, store: Any, device: str = "cpu") -> None:
+        self.rank, self.size, self.store, self.device = rank, size, store, device
         self.asked_to_stop, self.asked_at = False, 0.0
 
     def all_reduce(self, array: npt.NDArray[Any]) -> Floats:
         """Add up over the processes."""
+        import torch
         import torch.distributed as dist
 
-        tensor = self._tensor(np.array(array, dtype=np.float64))
+        tensor = torch.tensor(np.asarray(array), dtype=torch.float64, device=self.device)
         with _other_process_may_die(self):
             dist.all_reduce(tensor)
         return np.asarray(tensor.cpu().numpy().reshape(np.shape(array)))
 
     def all_gather(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Gather arrays of any lengths, padded to the longest on the way."""
-        import torch
+        """Gather arrays of any lengths."""
         import torch.distributed as dist
 
-        lengths = np.zeros(self.size)
-        lengths[self.rank] = len(array)
-        lengths = self.all_reduce(lengths)
-        longest = int(lengths.max())
-        padded = np.zeros((longest, *array.shape[1:]), dtype=array.dtype)
-        padded[: len(array)] = array
-        tensor = self._tensor(_bytes(padded))  # torch has fewer kinds of numbers than NumPy
-        parts = [torch.empty_like(tensor) for _ in range(self.size)]
+        parts: list[Any] = [None] * self.size
         with _other_process_may_die(self):
-            dist.all_gather(parts, tensor)
-        arrays = [p.cpu().numpy().view(array.dtype).reshape(padded.shape) for p in parts]
-        return np.concatenate([a[: int(n)] for a, n in zip(arrays, lengths, strict=True)])
+            dist.all_gather_object(parts, array)
+        return np.concatenate(parts)
 
     def broadcast(self, make: Callable[[], T]) -> T:
         """Let the first process work, and the others wait for as long as that takes."""
+        import torch
         import torch.distributed as dist
 
         outcome: list[Any] = [None, None]
@@ -88,94 +87,73 @@ class TorchProcessGroup(ProcessGroup):
                 outcome[0] = make()
             except Exception as error:
                 outcome[1] = error
-        self._wait_for_first(self.size > 1)
-        sent = [outcome if self.first else None]
+        self._wait_for_first()
         with _other_process_may_die(self):
-            dist.broadcast_object_list(sent, src=0, device=self._torch_device())
-        answer: Any = sent[0]
-        if answer[1] is not None:
-            raise answer[1]
-        return answer[0]  # type: ignore[no-any-return]
+            dist.broadcast_object_list(outcome, src=0, device=torch.device(self.device))
+        result, error = outcome
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]
 
     def scatter(self, array: npt.NDArray[Any] | None, length: int) -> npt.NDArray[Any]:
-        """Send each process its rows."""
-        lengths = self.all_gather(np.array([length])).tolist()
-        kind = self.broadcast(lambda: _kind(array))
-        if self.first:
-            assert array is not None
-            start = length
-            for rank, n in enumerate(lengths[1:], start=1):
-                self._wait_for_first(True)  # each waits for its turn, however long the others take
-                self._send(array[start : start + n], rank)
-                start += n
-            return array[:length]
+        """Send each process its rows, one process after the other."""
+        ends = np.cumsum(self.all_gather(np.array([length])))
         for rank in range(1, self.size):
             self._wait_for_first(rank == self.rank)
-        return self._received(length, *kind)
+            if self.first:
+                assert array is not None
+                self._send(array[ends[rank - 1] : ends[rank]], rank)
+            elif rank == self.rank:
+                return self._received(length)
+        assert array is not None
+        return array[:length]
 
     def stop_asked(self) -> bool:
-        """Ask all processes, and forget it: what comes next was not meant."""
+        """Ask all processes, once: work that comes after the answer was not meant."""
         asked = self.all_reduce_number(float(self.asked_to_stop)) > 0
         if asked:
             self.asked_to_stop = False
         return asked
 
     def _send(self, rows: npt.NDArray[Any], rank: int) -> None:
+        import torch
         import torch.distributed as dist
 
-        flat = _bytes(rows)
-        for start in range(0, len(flat), AT_A_TIME):
+        for part in _messages(len(rows)):
             with _other_process_may_die(self):
-                dist.send(self._tensor(flat[start : start + AT_A_TIME].copy()), rank)
+                dist.send_object_list([rows[part]], rank, device=torch.device(self.device))
 
-    def _received(self, length: int, dtype: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    def _received(self, length: int) -> npt.NDArray[Any]:
+        import torch
         import torch.distributed as dist
 
-        rows = np.empty((length, *shape), dtype=dtype)
-        flat = _bytes(rows)
-        for start in range(0, len(flat), AT_A_TIME):
-            part = self._tensor(flat[start : start + AT_A_TIME])
+        parts: list[npt.NDArray[Any]] = []
+        for _ in _messages(length):
+            found: list[Any] = [None]
             with _other_process_may_die(self):
-                dist.recv(part, 0)
-            flat[start : start + AT_A_TIME] = part.cpu().numpy()
-        return rows
+                dist.recv_object_list(found, 0, device=torch.device(self.device))
+            parts += found
+        return np.concatenate(parts)
 
-    def _wait_for_first(self, concerned: bool) -> None:
-        """Wait by the store that all share: it has a patience of its own."""
-        import torch.distributed as dist
-
-        store = dist.distributed_c10d._get_default_store()
-        name = f"tallyfold/told/{next(_TOLD)}"
+    def _wait_for_first(self, concerned: bool = True) -> None:
+        """Wait until the first process is here: by the store, whose timeout is a longer one."""
+        key = f"tallyfold/first/{next(_SIGNALS)}"
         with _other_process_may_die(self):
             if self.first:
-                store.set(name, "1")
+                self.store.set(key, "1")
             elif concerned:
-                store.wait([name], PATIENT)
-
-    def _tensor(self, array: npt.NDArray[Any]) -> Any:
-        import torch
-
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self._torch_device())
-
-    def _torch_device(self) -> Any:
-        import torch
-
-        return torch.device(self.device)
+                self.store.wait([key], FIRST_TIMEOUT)
 
 
-def _bytes(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Return an array's memory; a copy's only if it is not in one piece."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-
-def _kind(array: npt.NDArray[Any] | None) -> tuple[str, tuple[int, ...]]:
-    assert array is not None
-    return array.dtype.str, array.shape[1:]
+def _messages(n_rows: int) -> list[slice]:
+    """Return the rows of each message; one message even if there are no rows."""
+    starts = range(0, max(n_rows, 1), ROWS_PER_MESSAGE)
+    return [slice(start, start + ROWS_PER_MESSAGE) for start in starts]
 
 
 @contextmanager
 def many_processes(device: str = "cpu") -> Iterator[ProcessGroup]:
-    """Join the processes that torchrun started; without torchrun, be alone.
+    """Join the processes that torchrun started; without torchrun, this process is alone.
 
     Inside the ``with`` block `fit` is shared by all processes: each gives its own part of the
     cells, and all end with the same model. BPTF and VAEBPTF can be fitted so.
@@ -209,11 +187,11 @@ def many_processes(device: str = "cpu") -> Iterator[ProcessGroup]:
         torch.cuda.set_device(int(card))
     timeout = _timeout()
     with _other_process_may_die(ProcessGroup.at(rank, size)):
-        # who joins a second time must not find the addresses of the first
-        store = PrefixStore(f"tallyfold/joined/{next(_JOINED)}", _store(rank, size, timeout))
+        # a second group must not find the addresses of the first
+        store = PrefixStore(f"tallyfold/group/{next(_GROUPS)}", _store(rank, size, timeout))
         backend = "nccl" if on_cards else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
-    group = TorchProcessGroup("cuda" if on_cards else "cpu")
+    group = TorchProcessGroup(rank, size, store, "cuda" if on_cards else "cpu")
     try:
         with use_group(group), _signals(group):
             yield group
@@ -223,7 +201,7 @@ def many_processes(device: str = "cpu") -> Iterator[ProcessGroup]:
 
 @cache
 def _store(rank: int, size: int, timeout: timedelta) -> Any:
-    """Return what all processes write to and read from: torchrun keeps one for the whole run."""
+    """Return the store that all processes share; torchrun keeps one for the whole run."""
     from torch.distributed.rendezvous import rendezvous
 
     return next(rendezvous("env://", rank, size, timeout=timeout))[0]
@@ -244,7 +222,7 @@ def _timeout() -> timedelta:
 
 @contextmanager
 def _other_process_may_die(group: ProcessGroup) -> Iterator[None]:
-    """Turn what torch says of a lost connection into words."""
+    """Turn torch's error about a lost connection into a `ProcessError`."""
     try:
         yield
     except (RuntimeError, ValueError) as error:  # torch's DistError is the former
@@ -257,7 +235,7 @@ def _other_process_may_die(group: ProcessGroup) -> Iterator[None]:
 
 @contextmanager
 def _signals(group: TorchProcessGroup) -> Iterator[None]:
-    """Remember a first Ctrl-C, or being told to end, until the iteration is over."""
+    """Remember a first SIGINT or SIGTERM until the iteration is over; a second one interrupts."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -14,7 +14,7 @@ Named = Mapping[str, Floats]
 MEMORY = (0.9, 0.999)
 TINY = 1e-8
 LONGEST = 3.0
-"""No parameter moves by more than so many learning rates in a step."""
+"""The most learning rates that a parameter moves by in one step, unless the caller says."""
 
 
 class Adam(NamedTuple):
@@ -31,8 +31,11 @@ class Adam(NamedTuple):
         zeros = {name: np.zeros_like(value) for name, value in values.items()}
         return cls(dict(values), zeros, dict(zeros), 0)
 
-    def climb(self, gradient: Named, learning_rate: float) -> Adam:
-        """Take one step up; this one stays as it is.
+    def climb(self, gradient: Named, learning_rate: float, longest: float = LONGEST) -> Adam:
+        """Return the parameters one step further up the gradient; this object is not changed.
+
+        A negative `learning_rate` descends. No parameter moves by more than `longest` learning
+        rates.
 
         Examples
         --------
@@ -51,5 +54,5 @@ class Adam(NamedTuple):
         for name, value in self.values.items():
             size = np.sqrt(second[name] / (1 - keep_squares**steps)) + TINY
             move = first[name] / (1 - keep**steps) / size
-            values[name] = value + learning_rate * np.clip(move, -LONGEST, LONGEST)
+            values[name] = value + learning_rate * np.clip(move, -longest, longest)
         return Adam(values, first, second, steps)

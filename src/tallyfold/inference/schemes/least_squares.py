@@ -19,19 +19,14 @@ import numpy.typing as npt
 
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
-from tallyfold.inference.fit.state_arrays import Arrays as State
+from tallyfold.inference.schemes.adam import Adam
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.posterior.point_factors import mean_over_seen
 
 Floats = npt.NDArray[np.float64]
 
-DECAY = 0.9, 0.999
-"""How slowly Adam's running means of the gradient and of its square forget."""
 
-EPSILON = 1e-8
-
-
-@dataclass
+@dataclass(frozen=True)
 class LeastSquaresStep:
     """One projected Adam step on all factors; see the module's text.
 
@@ -60,33 +55,23 @@ class LeastSquaresStep:
     backend: str = "auto"
     validation: ValidationCells | None = None
 
-    def start(self) -> State:
+    def start(self, previous: object = None) -> Adam:
         """Draw factors around one, scaled so that the mean rate is the mean count."""
         rng = np.random.default_rng([self.seed, 0])
         cells = self.cells
         n_cells = np.prod(cells.shape, dtype=float) if self.zeros_observed else len(cells.counts_N)
         mean_count = float(cells.counts_N.sum()) / n_cells
         scale = (mean_count / self.n_components) ** (1 / cells.n_axes)
-        state: State = {}
-        for axis, size in enumerate(cells.shape):
-            value_DK = scale * rng.uniform(0.5, 1.5, (size, self.n_components))
-            state[f"factor_{axis}"] = value_DK
-            state[f"first_{axis}"] = np.zeros_like(value_DK)
-            state[f"second_{axis}"] = np.zeros_like(value_DK)
-        return state
+        sizes = enumerate(cells.shape)
+        return Adam.fresh(
+            {str(m): scale * rng.uniform(0.5, 1.5, (size, self.n_components)) for m, size in sizes}
+        )
 
-    def advance(self, state: State, iteration: int) -> tuple[State, float]:
+    def advance(self, state: Adam, iteration: int) -> tuple[Adam, float]:
         """Take one step on every axis at once; return the loss per cell with an entry."""
-        new: State = {}
-        for axis, gradient_DK in enumerate(self.gradients(factors_of(state))):
-            value, first, second = (
-                np.asarray(state[f"{name}_{axis}"], dtype=float)
-                for name in ("factor", "first", "second")
-            )
-            first, second = moments(gradient_DK, first, second)
-            step_DK = self.learning_rate * direction(first, second, iteration)
-            new[f"factor_{axis}"] = np.maximum(value - step_DK, 0.0)
-            new[f"first_{axis}"], new[f"second_{axis}"] = first, second
+        gradients = dict(zip(state.values, self.gradients(factors_of(state)), strict=True))
+        moved = state.climb(gradients, -self.learning_rate, longest=np.inf)
+        new = moved._replace(values={m: np.maximum(z, 0.0) for m, z in moved.values.items()})
         return new, self.loss(factors_of(new)) / len(self.cells.counts_N)
 
     def loss(self, factors: list[Floats]) -> float:
@@ -113,7 +98,7 @@ class LeastSquaresStep:
             gradients.append(2 * (sums_DK + self.l2 * factor_DK))
         return gradients
 
-    def validation_score(self, state: State) -> float | None:
+    def validation_score(self, state: Adam) -> float | None:
         """Return minus the mean squared error of the validation cells."""
         if self.validation is None:
             return None
@@ -125,20 +110,6 @@ class LeastSquaresStep:
         return kernels.cell_rates(factors, self.cells.indices_NM, backend=self.backend)
 
 
-def moments(gradient: Floats, first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """Return Adam's running means of the gradient and of its square, one step on."""
-    slow, slower = DECAY
-    return slow * first + (1 - slow) * gradient, slower * second + (1 - slower) * gradient**2
-
-
-def direction(first: Floats, second: Floats, number: int) -> Floats:
-    """Return Adam's step of length one, the running means freed of their start at zero."""
-    slow, slower = DECAY
-    spread = np.sqrt(second / (1 - slower**number)) + EPSILON
-    return np.asarray(first / (1 - slow**number) / spread)
-
-
-def factors_of(state: State) -> list[Floats]:
+def factors_of(state: Adam) -> list[Floats]:
     """Return the factors of every axis."""
-    n_axes = sum(name.startswith("factor_") for name in state)
-    return [np.asarray(state[f"factor_{axis}"], dtype=float) for axis in range(n_axes)]
+    return list(state.values.values())

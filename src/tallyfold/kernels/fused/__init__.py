@@ -1,1 +1,19 @@
-"""Compiled kernels; everything numba touches lives in this folder."""
+"""Kernels compiled by numba; see :mod:`tallyfold.kernels.dispatch`."""
+
+from tallyfold.kernels.fused.allocate import allocate_axis
+from tallyfold.kernels.fused.bound import cell_bound
+from tallyfold.kernels.fused.bptf import bptf_axis_sums
+from tallyfold.kernels.fused.evidence import evidence_gradient, evidence_weights
+from tallyfold.kernels.fused.rates import cell_rates
+from tallyfold.kernels.fused.sums import axis_sums, share_sums
+
+__all__ = [
+    "allocate_axis",
+    "axis_sums",
+    "bptf_axis_sums",
+    "cell_bound",
+    "cell_rates",
+    "evidence_gradient",
+    "evidence_weights",
+    "share_sums",
+]

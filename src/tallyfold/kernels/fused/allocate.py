@@ -19,33 +19,19 @@ def allocate_axis(factors: Factors, layout: AxisLayout, seed: int, iteration: in
     """Compiled form of :func:`tallyfold.kernels.reference.allocate_axis`."""
     table_RW, first_M = pack([factors], layout.reach_M)
     n_components = factors[0].shape[1]
-    extra = first_M, layout.axis, n_components, np.uint64(seed), np.uint64(iteration)
+    extra = layout.axis, n_components, (np.uint64(seed), np.uint64(iteration))
     counts_DW = sum_pieces(_allocate, layout, table_RW, first_M, *extra, dtype=np.int64)
     return counts_DW[:, :n_components].copy()
 
 
 @jit
-def _allocate(  # type: ignore[no-untyped-def]
-    start,
-    stop,
-    piece_cell_S1,
-    piece_entity_S,
-    others_NJ,
-    order_N,
-    counts_N,
-    table_RW,
-    own_first,
-    first_J,
-    sums_SW,
-    first_M,
-    axis,
-    n_components,
-    seed,
-    iteration,
-):
+def _allocate(start, stop, cells, table, sums_SW, axis, n_components, address):  # type: ignore[no-untyped-def]
     """Draw every cell of the pieces start..stop: few counts one by one, many by splitting."""
+    piece_cell_S1, piece_entity_S, others_NJ, order_N, counts_N = cells
+    table_RW, own_first, first_J = table
+    seed, iteration = address
     weight_K, rest_W = np.empty(n_components), np.empty(table_RW.shape[1])
-    row_M = np.empty(len(first_M), dtype=np.int64)
+    row_M = np.empty(len(first_J) + 1, dtype=np.int64)
     for s in range(start, stop):
         sums_W = sums_SW[s]
         row_M[axis] = own_first + piece_entity_S[s]

@@ -1,4 +1,4 @@
-"""Encoders compiled: each distinct row once, in float32, the same bits on any number of threads."""
+"""Encoders compiled: each distinct input once, in float32, the same bits on any threads."""
 
 from typing import Any, NamedTuple
 
@@ -6,16 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallyfold.kernels.arrays import Factors, Floats
-from tallyfold.kernels.distinct_inputs import distinct_rows
+from tallyfold.kernels.distinct_inputs import distinct_inputs
 from tallyfold.kernels.encoder import Network, Weights, check_arguments
 from tallyfold.kernels.fused.encoder_passes import PADDED, differentiate, evaluate
-from tallyfold.kernels.fused.encoder_weights import (
-    Packed,
-    Singles,
-    counts_as_inputs,
-    pack,
-    unpack,
-)
+from tallyfold.kernels.fused.encoder_weights import Packed, Singles, counts_as_inputs, pack, unpack
 from tallyfold.kernels.fused.jit import jit_sums
 from tallyfold.kernels.fused.pack import VECTOR, frozen
 from tallyfold.kernels.fused.pieces import sum_pieces
@@ -29,27 +23,27 @@ MOST_CHUNKS = 128
 
 
 class Weighed(NamedTuple):
-    """Weights of cells as given, in the layout's order, and over the largest in the rows' order."""
+    """Weights of cells as given, in the layout's order, and in the inputs' order over the peak."""
 
     given_N: Floats
     layout_N: NDArray[np.generic]
-    rows_N: Floats
+    inputs_N: Floats
     peak: float
 
 
 class FusedEncoder:
     """See :class:`tallyfold.kernels.encoder.AxisEncoder`; for networks of one hidden layer or none.
 
-    The slope of every row's output is kept from one forward pass to the next, and so is the memory:
-    one encoder serves one caller at a time.
+    The slope of every output is kept from one forward pass to the next, and so is the memory: one
+    encoder serves one caller at a time.
     """
 
     def __init__(self, layout: AxisLayout, network: Network) -> None:
         self.layout = layout
         self.network = network
-        self.rows = distinct_rows(layout)
-        self.others_JR = self.rows.others_RJ.T
-        self.counts_R = counts_as_inputs(self.rows.counts_R)
+        self.inputs = distinct_inputs(layout)
+        self.others_JR = self.inputs.others_RJ.T
+        self.counts_R = counts_as_inputs(self.inputs.counts_R)
         self.codes = (CODES[network.hidden_activation], CODES[network.output_activation])
         self.n_blocks = -(-len(self.counts_R) // BLOCK)
         self.chunk_blocks = max(CHUNK_BLOCKS, -(-self.n_blocks // MOST_CHUNKS))
@@ -60,18 +54,13 @@ class FusedEncoder:
     def forward(
         self, weights: Weights, factors: Factors, weight_N: Floats
     ) -> tuple[Floats, Floats]:
-        """Evaluate the rows, then add each cell's row to its entity."""
+        """Evaluate the distinct inputs, then add each cell's output to its entity."""
         n_components = check_arguments(self.layout, self.network, weights, factors, weight_N)
         packed = pack(self.layout, self.network, weights, factors)
         value_RW: Any = self._evaluate(packed, factors)[0]
-        sums_DW = sum_pieces(
-            _add_rows,
-            self.layout,
-            value_RW,
-            np.zeros(len(factors), dtype=np.int64),
-            self.rows.row_N,
-            self._weights(weight_N).layout_N,
-        )
+        nowhere, weighed = np.zeros(len(factors), dtype=np.int64), self._weights(weight_N)
+        extra = self.inputs.input_N, weighed.layout_N
+        sums_DW = sum_pieces(_add_rows, self.layout, value_RW, nowhere, *extra)
         return sums_DW[:, :n_components].copy(), sums_DW[:, n_components : 2 * n_components].copy()
 
     def backward(
@@ -82,7 +71,7 @@ class FusedEncoder:
         shape_grad_DK: Floats,
         rate_grad_DK: Floats,
     ) -> dict[str, Floats]:
-        """Add each cell's gradient to its row and send the rows back through the layers.
+        """Add each cell's gradient to its input's and send these back through the layers.
 
         Gradients are divided by their largest before they become float32, so that neither huge
         nor tiny ones are lost.
@@ -100,26 +89,17 @@ class FusedEncoder:
         peak_TK[peak_TK == 0.0] = 1.0
         weighed = self._weights(weight_N)
         grad_DW = np.hstack(list(grad_TDK / peak_TK[:, None, :]))
-        hidden, output = self._differentiate(packed, slope_GWB, weighed.rows_N, grad_DW, factors)
+        hidden, output = self._differentiate(packed, slope_GWB, weighed.inputs_N, grad_DW, factors)
         peak_TC1 = (weighed.peak * peak_TK)[:, :, None]
         return unpack(self.network, weights, hidden * peak_TC1[..., None], output * peak_TC1)
 
     def _evaluate(self, packed: Packed, factors: Factors) -> tuple[Singles, Singles]:
-        """Return value and slope of every row; columns are padded to whole vectors."""
+        """Return value and slope of every input; columns are padded to whole vectors."""
         value_RW, slope_GWB = self._memory(2 * packed.table_RK.shape[1])
-        arrays = (*packed, self._first(factors))
+        arrays, inputs = (*packed, self._first(factors)), (self.others_JR, self.counts_R)
 
         def visit(start: int, stop: int) -> None:
-            evaluate(
-                start,
-                stop,
-                self.codes,
-                self.others_JR,
-                self.counts_R,
-                arrays,
-                value_RW,
-                slope_GWB,
-            )
+            evaluate(start, stop, self.codes, inputs, arrays, value_RW, slope_GWB)
 
         run_chunks(visit, self.n_blocks)
         self._kept = packed
@@ -147,23 +127,13 @@ class FusedEncoder:
         n_chunks = -(-self.n_blocks // self.chunk_blocks)
         hidden_HTCUI = np.zeros((n_chunks, *packed.hidden_TCUI.shape))
         output_HTCI = np.zeros((n_chunks, *packed.output_TCI.shape))
-        rows, arrays = self.rows, (*packed, self._first(factors))
-        cells = (rows.indptr_R1, rows.entity_N, weight_N, grad_DW)
+        arrays, inputs = (*packed, self._first(factors)), (self.others_JR, self.counts_R)
+        cells = (self.inputs.indptr_R1, self.inputs.entity_N, weight_N, grad_DW)
+        sums = hidden_HTCUI, output_HTCI
 
         def visit(start: int, stop: int) -> None:
-            differentiate(
-                start,
-                stop,
-                self.chunk_blocks,
-                self.codes,
-                self.others_JR,
-                self.counts_R,
-                arrays,
-                slope_GWB,
-                cells,
-                hidden_HTCUI,
-                output_HTCI,
-            )
+            edges = start, stop, self.chunk_blocks
+            differentiate(edges, self.codes, inputs, arrays, slope_GWB, cells, sums)
 
         run_chunks(visit, n_chunks)
         return hidden_HTCUI.sum(axis=0), output_HTCI.sum(axis=0)
@@ -178,7 +148,7 @@ class FusedEncoder:
         given_N = np.array(weight_N, dtype=np.float64)
         peak = float(np.abs(given_N).max(initial=0.0)) or 1.0
         layout_N = frozen(given_N[self.layout.order_N], np.float64)
-        return Weighed(given_N, layout_N, given_N[self.rows.source_N] / peak, peak)
+        return Weighed(given_N, layout_N, given_N[self.inputs.source_N] / peak, peak)
 
     def _first(self, factors: Factors) -> Any:
         """Return where each other axis begins in the table."""
@@ -187,25 +157,12 @@ class FusedEncoder:
 
 
 @jit_sums
-def _add_rows(  # type: ignore[no-untyped-def]
-    start,
-    stop,
-    piece_cell_S1,
-    piece_entity_S,
-    others_NJ,
-    order_N,
-    counts_N,
-    value_RW,
-    own_first,
-    first_J,
-    sums_SW,
-    row_N,
-    weight_N,
-):
-    """Sum the rows of cells, weighted, over the pieces start..stop."""
+def _add_rows(start, stop, cells, table, sums_SW, input_N, weight_N):  # type: ignore[no-untyped-def]
+    """Sum the rows of cells' inputs, weighted, over the pieces start..stop."""
+    piece_cell_S1, value_RW = cells[0], table[0]
     for s in range(start, stop):
         sums_W = sums_SW[s]
         for n in range(piece_cell_S1[s], piece_cell_S1[s + 1]):
-            weight, value_W = weight_N[n], value_RW[row_N[n]]
+            weight, value_W = weight_N[n], value_RW[input_N[n]]
             for w in range(len(sums_W)):
                 sums_W[w] += weight * value_W[w]

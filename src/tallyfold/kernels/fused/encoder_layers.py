@@ -1,4 +1,4 @@
-"""A layer's linear part on a block of rows, and the sums its weights' gradients need.
+"""A layer's linear part on a block of inputs, and the sums its weights' gradients need.
 
 Two units go together, which halves the reading of inputs. The common two and three inputs are
 unrolled: one pass over the block instead of one per input.

@@ -1,7 +1,7 @@
-"""The encoder's two passes over distinct rows, a block at a time, innermost loops over rows.
+"""The encoder's two passes over distinct inputs, a block at a time, innermost loops over inputs.
 
-No array of rows times components times hidden units is ever made. Axes in names: T = 2 kinds,
-C networks, U hidden units (an even number), I = M + 1 weights of a unit, B rows of a block, G
+No array of inputs times components times hidden units is ever made. Axes in names: T = 2 kinds,
+C networks, U hidden units (an even number), I = M + 1 weights of a unit, B inputs of a block, G
 blocks, W = 2 K columns (K shapes, K rates), H chunks.
 """
 
@@ -16,8 +16,9 @@ PADDED = BLOCK + 16
 
 
 @jit_sums
-def evaluate(start, stop, codes, others_JR, counts_R, packed, value_RW, slope_GWB):  # type: ignore[no-untyped-def]
+def evaluate(start, stop, codes, inputs, packed, value_RW, slope_GWB):  # type: ignore[no-untyped-def]
     """Write value and slope of the output for the blocks start..stop."""
+    others_JR, counts_R = inputs
     hidden_TCUI, output_TCI, table_RK, first_J = packed
     n_components, n_units = table_RK.shape[1], hidden_TCUI.shape[2]
     inputs_KMB = np.empty((n_components, len(first_J) + 1, PADDED), dtype=np.float32)
@@ -44,23 +45,14 @@ def evaluate(start, stop, codes, others_JR, counts_R, packed, value_RW, slope_GW
 
 
 @jit_sums
-def differentiate(  # type: ignore[no-untyped-def]
-    start,
-    stop,
-    blocks_per_chunk,
-    codes,
-    others_JR,
-    counts_R,
-    packed,
-    slope_GWB,
-    cells,
-    hidden_HTCUI,
-    output_HTCI,
-):
-    """Add, for the chunks start..stop, what their rows give to each weight's gradient.
+def differentiate(edges, codes, inputs, packed, slope_GWB, cells, sums):  # type: ignore[no-untyped-def]
+    """Add, for a range of chunks, what their inputs give to each weight's gradient.
 
     What a hidden unit's weights get lacks the factor of the unit's output weight.
     """
+    start, stop, blocks_per_chunk = edges
+    others_JR, counts_R = inputs
+    hidden_HTCUI, output_HTCI = sums
     hidden_TCUI, output_TCI, table_RK, first_J = packed
     n_components, n_units = table_RK.shape[1], hidden_TCUI.shape[2]
     inputs_KMB = np.empty((n_components, len(first_J) + 1, PADDED), dtype=np.float32)
@@ -71,11 +63,8 @@ def differentiate(  # type: ignore[no-untyped-def]
         _gather(table_RK, first_J, others_JR, counts_R, first, size, inputs_KMB)
         _row_gradients(cells, first, size, slope_GWB[g], grad_WB)
         for k in range(n_components):
-            inputs_MB, c, h = (
-                inputs_KMB[k],
-                k if output_TCI.shape[1] > 1 else 0,
-                g // blocks_per_chunk,
-            )
+            inputs_MB, c = inputs_KMB[k], k if output_TCI.shape[1] > 1 else 0
+            h = g // blocks_per_chunk
             if n_units == 0:
                 x_2B[0], x_2B[1] = grad_WB[k], grad_WB[n_components + k]
                 moments(x_2B, inputs_MB, output_HTCI[h, :, c])

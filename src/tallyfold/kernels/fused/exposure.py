@@ -33,12 +33,13 @@ def log_one_minus_exp(x):  # type: ignore[no-untyped-def]
 
 
 @jit
-def exposure(code, rate, count, dispersion):  # type: ignore[no-untyped-def]
+def exposure(family, rate, count):  # type: ignore[no-untyped-def]
     """Return the slope, in the rate, of the cell's log normaliser.
 
-    `code` is the position in ``LIKELIHOODS``. A truncated likelihood adds the exposure of the
-    zeros that nobody saw: about 1 / rate when the rate is small.
+    `family` is the position in ``LIKELIHOODS`` and the dispersion. A truncated likelihood adds the
+    exposure of the zeros that nobody saw: about 1 / rate when the rate is small.
     """
+    code, dispersion = family
     if code == 0:
         return 1.0
     if code == 1:
@@ -50,8 +51,9 @@ def exposure(code, rate, count, dispersion):  # type: ignore[no-untyped-def]
 
 
 @jit
-def normaliser(code, rate, count, dispersion):  # type: ignore[no-untyped-def]
+def normaliser(family, rate, count):  # type: ignore[no-untyped-def]
     """Return the part of minus the log pmf that depends on the rate, y ln(rate) aside."""
+    code, dispersion = family
     if code == 0:
         return rate
     if code == 1:

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tallyfold.errors import ShapeError
 from tallyfold.kernels.arrays import Factors, Floats, Ints
+from tallyfold.kernels.layout import check_factors
 
 VECTOR = 4
 
@@ -35,19 +35,6 @@ def pack(sets: Sequence[Factors], reach_M: Sequence[int]) -> tuple[Floats, Ints]
     return table_RW, first_M[:-1]
 
 
-def check_factors(sets: Sequence[Factors], reach_M: Sequence[int]) -> None:
-    """Refuse factors that do not cover the cells: compiled code would read past their end."""
-    n_components = sets[0][0].shape[1]
-    for factors in sets:
-        if len(factors) != len(reach_M):
-            raise ShapeError(f"Cells have {len(reach_M)} axes; got {len(factors)} factors.")
-        for m, (factor_DK, reach) in enumerate(zip(factors, reach_M, strict=True)):
-            if factor_DK.ndim != 2 or factor_DK.shape[1] != n_components:
-                raise ShapeError(f"Factor {m} must be (D, {n_components}); got {factor_DK.shape}.")
-            if factor_DK.shape[0] < reach:
-                raise ShapeError(f"Factor {m} has {len(factor_DK)} rows; cells need {reach}.")
-
-
 def frozen(
     array: NDArray[np.generic], dtype: DTypeLike, order: Literal["C", "F"] = "C"
 ) -> NDArray[np.generic]:
@@ -55,12 +42,3 @@ def frozen(
     view = np.require(array, dtype=dtype, requirements=[order, "A"]).view()
     view.flags.writeable = False
     return view
-
-
-def cell_weights(weight_N: Floats | None, n_cells: int) -> NDArray[np.generic]:
-    """Return weights as kernels want them: one per cell, or an empty array for all ones."""
-    if weight_N is None:
-        return frozen(np.empty(0), np.float64)
-    if weight_N.shape != (n_cells,):
-        raise ShapeError(f"Weights must have shape ({n_cells},); got {weight_N.shape}.")
-    return frozen(weight_N, np.float64)

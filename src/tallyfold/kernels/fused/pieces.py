@@ -28,25 +28,15 @@ def sum_pieces(
     """
     width = table_RW.shape[1] if width is None else width
     sums_SW = np.zeros((len(layout.piece_entity_S), width), dtype=dtype)
-    own_first, first_J = first_M[layout.axis], np.delete(first_M, layout.axis)
+    pieces = layout.piece_cell_S1, layout.piece_entity_S
+    cells = *pieces, layout.others_NJ, layout.order_N, layout.counts_N
+    table = table_RW, first_M[layout.axis], np.delete(first_M, layout.axis)
+    edge_C1 = layout.chunk_piece_C1
 
     def visit(start: int, stop: int) -> None:
-        kernel(
-            layout.chunk_piece_C1[start],
-            layout.chunk_piece_C1[stop],
-            layout.piece_cell_S1,
-            layout.piece_entity_S,
-            layout.others_NJ,
-            layout.order_N,
-            layout.counts_N,
-            table_RW,
-            own_first,
-            first_J,
-            sums_SW,
-            *extra,
-        )
+        kernel(edge_C1[start], edge_C1[stop], cells, table, sums_SW, *extra)
 
-    run_chunks(visit, len(layout.chunk_piece_C1) - 1)
+    run_chunks(visit, len(edge_C1) - 1)
     sums_DW = np.zeros((len(layout.indptr_D1) - 1, width), dtype=dtype)
     _merge(layout.piece_entity_S, sums_SW, sums_DW)
     return sums_DW

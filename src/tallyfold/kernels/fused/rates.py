@@ -16,15 +16,16 @@ def cell_rates(factors: Factors, indices_NM: Positions) -> Floats:
     rate_N = np.empty(len(indices_NM))
 
     def visit(start: int, stop: int) -> None:
-        write_rates(*chunk_edges(start, stop, len(rate_N)), *cells, rate_N)
+        _write_rates(*chunk_edges(start, stop, len(rate_N)), cells, rate_N)
 
     run_chunks(visit, chunk_count(len(rate_N)))
     return rate_N
 
 
 @jit_sums
-def write_rates(start, stop, entity_N, others_NJ, table_RW, first_J, rate_N):  # type: ignore[no-untyped-def]
+def _write_rates(start, stop, cells, rate_N):  # type: ignore[no-untyped-def]
     """Write the rates of the cells start..stop."""
+    entity_N, others_NJ, table_RW, first_J = cells
     product_W, rest_W = np.empty(table_RW.shape[1]), np.empty(table_RW.shape[1])
     for n in range(start, stop):
         prefetch_rows(table_RW, first_J, others_NJ, n)

@@ -1,4 +1,4 @@
-"""Activations over blocks of rows, in float32 and in powers of two, so that they vectorise.
+"""Activations over blocks of inputs, in float32 and in powers of two, so that they vectorise.
 
 The compiler turns ``exp`` and ``log`` into scalar calls; polynomials become vector code. Arguments
 come divided by ln 2 (:mod:`tallyfold.kernels.fused.encoder_weights` scales the layer before), which

@@ -7,17 +7,18 @@ import numpy as np
 from tallyfold.kernels.arrays import Factors, Floats
 from tallyfold.kernels.fused.jit import jit_sums
 from tallyfold.kernels.fused.logs import CAP, HIGH, LOW, add_in_logs, log_rate, safe_log
-from tallyfold.kernels.fused.pack import cell_weights, pack
+from tallyfold.kernels.fused.pack import frozen, pack
 from tallyfold.kernels.fused.pieces import sum_pieces
 from tallyfold.kernels.fused.prefetch import ask_for_weight, prefetch_rows
 from tallyfold.kernels.fused.products import add_scaled, multiply, multiply_rest
-from tallyfold.kernels.layout import AxisLayout
+from tallyfold.kernels.layout import AxisLayout, check_weights
 
 
 def axis_sums(factors: Factors, layout: AxisLayout, weight_N: Floats) -> Floats:
     """Compiled form of :func:`tallyfold.kernels.reference.axis_sums`."""
     table_RW, first_M = pack([factors], layout.reach_M)
-    weights = cell_weights(weight_N, len(layout.counts_N))
+    check_weights(weight_N, layout)
+    weights = frozen(weight_N, np.float64)
     sums_DW = sum_pieces(_add_products, layout, table_RW, first_M, weights)
     return sums_DW[:, : factors[0].shape[1]].copy()
 
@@ -30,21 +31,10 @@ def share_sums(factors: Factors, layout: AxisLayout, floor: float) -> Floats:
 
 
 @jit_sums
-def _add_products(  # type: ignore[no-untyped-def]
-    start,
-    stop,
-    piece_cell_S1,
-    piece_entity_S,
-    others_NJ,
-    order_N,
-    counts_N,
-    table_RW,
-    own_first,
-    first_J,
-    sums_SW,
-    weight_N,
-):
+def _add_products(start, stop, cells, table, sums_SW, weight_N):  # type: ignore[no-untyped-def]
     """Sum weight times the others' product over the pieces start..stop."""
+    piece_cell_S1, piece_entity_S, others_NJ, order_N, _ = cells
+    table_RW, own_first, first_J = table
     product_W, rest_W = np.empty(table_RW.shape[1]), np.empty(table_RW.shape[1])
     for s in range(start, stop):
         own_W = table_RW[own_first + piece_entity_S[s]]
@@ -63,21 +53,10 @@ def _add_products(  # type: ignore[no-untyped-def]
 
 
 @jit_sums
-def _add_shares(  # type: ignore[no-untyped-def]
-    start,
-    stop,
-    piece_cell_S1,
-    piece_entity_S,
-    others_NJ,
-    order_N,
-    counts_N,
-    table_RW,
-    own_first,
-    first_J,
-    sums_SW,
-    floor,
-):
+def _add_shares(start, stop, cells, table, sums_SW, floor):  # type: ignore[no-untyped-def]
     """Sum count / rate times the others' product over the pieces start..stop."""
+    piece_cell_S1, piece_entity_S, others_NJ, _, counts_N = cells
+    table_RW, own_first, first_J = table
     width = table_RW.shape[1]
     product_W, rest_W = np.empty(width), np.empty(width)
     for s in range(start, stop):

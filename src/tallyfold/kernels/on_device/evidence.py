@@ -26,37 +26,29 @@ def evidence_weights(net: Layers, x_2N: Floats) -> Floats:
     given, x = [floats(array) for array in net], kept_if_fixed(x_2N, floats)
     weight_2N = x.new_empty(x.shape)
     for part in chunks(x.shape[1], len(net.hidden_H)):
-        inner_2P, _ = _inner(given, x[:, part])
-        weight_2N[:, part] = inner_2P.logaddexp(x.new_zeros(()))
+        weight_2N[:, part] = _weights(given, x[:, part])
     return array_of(weight_2N)
 
 
 @on_one_thread
 def evidence_gradient(net: Layers, x_2N: Floats, slope_2N: Floats) -> Floats:
     """Return the gradient of sum(slope * weights) with respect to the network."""
-    given, x, slope = [floats(a) for a in net], kept_if_fixed(x_2N, floats), floats(slope_2N)
-    sums = [each.new_zeros(each.shape) for each in given]
+    given = [floats(array).requires_grad_() for array in net]
+    x, slope = kept_if_fixed(x_2N, floats), floats(slope_2N)
     for part in chunks(x.shape[1], len(net.hidden_H)):
-        for total, found in zip(sums, _gradient(given, x[:, part], slope[:, part]), strict=True):
-            total += found
-    return np.concatenate([array_of(total).ravel() for total in sums])
+        _weights(given, x[:, part]).backward(slope[:, part])  # type: ignore[no-untyped-call]
+    slopes = [each.new_zeros(each.shape) if each.grad is None else each.grad for each in given]
+    return np.concatenate([array_of(each).ravel() for each in slopes])
 
 
-def _inner(given: list[Tensor], x_2P: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what goes into the softplus, and the hidden units."""
+def _weights(given: list[Tensor], x_2P: Tensor) -> Tensor:
+    """Return the weights of some cells, without a matrix product.
+
+    Its gradient would sum over cells in an order that depends on the threads of torch's BLAS.
+    """
+    import torch
+
     into_2H, hidden_H, out_H2, bias_2 = given
-    unit_PH = (x_2P.T @ into_2H + hidden_H).relu()
-    return (unit_PH @ out_H2 + bias_2).T, unit_PH
-
-
-def _gradient(given: list[Tensor], x_2P: Tensor, slope_2P: Tensor) -> tuple[Tensor, ...]:
-    """Return what some cells add, layer by layer."""
-    inner_2P, unit_PH = _inner(given, x_2P)
-    inner_slope_2P = slope_2P * inner_2P.sigmoid()
-    unit_slope_PH = (inner_slope_2P.T @ given[2].T) * (unit_PH > 0)
-    return (
-        x_2P @ unit_slope_PH,
-        unit_slope_PH.sum(0),
-        (inner_slope_2P @ unit_PH).T,
-        inner_slope_2P.sum(1),
-    )
+    unit_PH = (x_2P[0, :, None] * into_2H[0] + x_2P[1, :, None] * into_2H[1] + hidden_H).relu()
+    inner = [(unit_PH * out_H2[:, i]).sum(1) + bias_2[i] for i in range(2)]
+    return torch.stack(inner).logaddexp(x_2P.new_zeros(()))

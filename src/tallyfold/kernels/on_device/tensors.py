@@ -31,9 +31,9 @@ def floats(array: NDArray[Any]) -> torch.Tensor:
     return _copied(array, "float64")
 
 
-def int32(array: NDArray[Any]) -> torch.Tensor:
-    """Return a copy in int32: positions to look up."""
-    return _copied(array, "int32")
+def int32_columns(array: NDArray[Any]) -> tuple[torch.Tensor, ...]:
+    """Return copies of the columns in int32: positions to look up."""
+    return tuple(_copied(column, "int32") for column in array.T)
 
 
 def int64(array: NDArray[Any]) -> torch.Tensor:
