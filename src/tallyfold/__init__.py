@@ -18,116 +18,78 @@ from tallyfold import errors
 from tallyfold.version import __version__
 
 if TYPE_CHECKING:
-    from tallyfold.data.axis import Axis
-    from tallyfold.data.demo import load_demo
-    from tallyfold.data.formats import read_counts, write_counts
-    from tallyfold.data.query import read_query
-    from tallyfold.data.simulate import simulate
-    from tallyfold.data.split import k_folds, split, split_entities, split_time, subsample
-    from tallyfold.data.tensor import CountTensor
-    from tallyfold.evaluation.compare import compare
-    from tallyfold.evaluation.experiment import Experiment
-    from tallyfold.evaluation.metrics import METRICS
-    from tallyfold.evaluation.search.rank import select_rank
-    from tallyfold.evaluation.search.spaces import SPACES
-    from tallyfold.evaluation.search.tune import tune
-    from tallyfold.evaluation.surprise import surprise
-    from tallyfold.inference.distributed.scatter import scatter
-    from tallyfold.inference.distributed.torch_group import many_processes
-    from tallyfold.models.bptf import BPTF
-    from tallyfold.models.constant import Constant
-    from tallyfold.models.gibbs_bptf import GibbsBPTF
-    from tallyfold.models.main_effects import MainEffects
-    from tallyfold.models.mlp_tf import MLPTF
-    from tallyfold.models.ntf_ls import NTFLS
-    from tallyfold.models.online_gibbs_bptf import OnlineGibbsBPTF
-    from tallyfold.models.paper_vae_bptf import PaperVAEBPTF
-    from tallyfold.models.ptf_kl import PTFKL
-    from tallyfold.models.registry import MODELS
-    from tallyfold.models.storage import load
-    from tallyfold.models.vae_bptf import VAEBPTF
-    from tallyfold.paper.datasets import DATASETS, build_dataset
-    from tallyfold.report.explorer import write_report
+    from tallyfold.data.axis import Axis as Axis
+    from tallyfold.data.demo import load_demo as load_demo
+    from tallyfold.data.formats import read_counts as read_counts
+    from tallyfold.data.formats import write_counts as write_counts
+    from tallyfold.data.query import read_query as read_query
+    from tallyfold.data.simulate import simulate as simulate
+    from tallyfold.data.split import k_folds as k_folds
+    from tallyfold.data.split import split as split
+    from tallyfold.data.split import split_entities as split_entities
+    from tallyfold.data.split import split_time as split_time
+    from tallyfold.data.split import subsample as subsample
+    from tallyfold.data.tensor import CountTensor as CountTensor
+    from tallyfold.evaluation.compare import compare as compare
+    from tallyfold.evaluation.experiment import Experiment as Experiment
+    from tallyfold.evaluation.metrics import METRICS as METRICS
+    from tallyfold.evaluation.search.rank import select_rank as select_rank
+    from tallyfold.evaluation.search.spaces import SPACES as SPACES
+    from tallyfold.evaluation.search.tune import tune as tune
+    from tallyfold.evaluation.surprise import surprise as surprise
+    from tallyfold.inference.distributed.scatter import scatter as scatter
+    from tallyfold.inference.distributed.torch_group import many_processes as many_processes
+    from tallyfold.models.bptf import BPTF as BPTF
+    from tallyfold.models.constant import Constant as Constant
+    from tallyfold.models.gibbs_bptf import GibbsBPTF as GibbsBPTF
+    from tallyfold.models.main_effects import MainEffects as MainEffects
+    from tallyfold.models.mlp_tf import MLPTF as MLPTF
+    from tallyfold.models.ntf_ls import NTFLS as NTFLS
+    from tallyfold.models.online_gibbs_bptf import OnlineGibbsBPTF as OnlineGibbsBPTF
+    from tallyfold.models.paper_vae_bptf import PaperVAEBPTF as PaperVAEBPTF
+    from tallyfold.models.ptf_kl import PTFKL as PTFKL
+    from tallyfold.models.registry import MODELS as MODELS
+    from tallyfold.models.storage import load as load
+    from tallyfold.models.vae_bptf import VAEBPTF as VAEBPTF
+    from tallyfold.paper.datasets import DATASETS as DATASETS
+    from tallyfold.paper.datasets import build_dataset as build_dataset
+    from tallyfold.report.explorer import write_report as write_report
 
-__all__ = [
-    "BPTF",
-    "DATASETS",
-    "METRICS",
-    "MLPTF",
-    "MODELS",
-    "NTFLS",
-    "PTFKL",
-    "SPACES",
-    "VAEBPTF",
-    "Axis",
-    "Constant",
-    "CountTensor",
-    "Experiment",
-    "GibbsBPTF",
-    "MainEffects",
-    "OnlineGibbsBPTF",
-    "PaperVAEBPTF",
-    "__version__",
-    "build_dataset",
-    "compare",
-    "errors",
-    "k_folds",
-    "load",
-    "load_demo",
-    "many_processes",
-    "read_counts",
-    "read_query",
-    "scatter",
-    "select_rank",
-    "simulate",
-    "split",
-    "split_entities",
-    "split_time",
-    "subsample",
-    "surprise",
-    "tune",
-    "write_counts",
-    "write_report",
-]
-
-_HOMES = {
-    "DATASETS": "tallyfold.paper.datasets",
-    "build_dataset": "tallyfold.paper.datasets",
-    "Experiment": "tallyfold.evaluation.experiment",
-    "METRICS": "tallyfold.evaluation.metrics",
-    "SPACES": "tallyfold.evaluation.search.spaces",
-    "tune": "tallyfold.evaluation.search.tune",
-    "select_rank": "tallyfold.evaluation.search.rank",
-    "compare": "tallyfold.evaluation.compare",
-    "scatter": "tallyfold.inference.distributed.scatter",
-    "many_processes": "tallyfold.inference.distributed.torch_group",
-    "load": "tallyfold.models.storage",
-    "MODELS": "tallyfold.models.registry",
-    "MainEffects": "tallyfold.models.main_effects",
-    "PTFKL": "tallyfold.models.ptf_kl",
-    "VAEBPTF": "tallyfold.models.vae_bptf",
-    "PaperVAEBPTF": "tallyfold.models.paper_vae_bptf",
-    "NTFLS": "tallyfold.models.ntf_ls",
-    "MLPTF": "tallyfold.models.mlp_tf",
-    "Constant": "tallyfold.models.constant",
-    "BPTF": "tallyfold.models.bptf",
-    "GibbsBPTF": "tallyfold.models.gibbs_bptf",
-    "OnlineGibbsBPTF": "tallyfold.models.online_gibbs_bptf",
-    "Axis": "tallyfold.data.axis",
-    "CountTensor": "tallyfold.data.tensor",
-    "k_folds": "tallyfold.data.split",
-    "load_demo": "tallyfold.data.demo",
-    "read_counts": "tallyfold.data.formats",
-    "read_query": "tallyfold.data.query",
-    "simulate": "tallyfold.data.simulate",
-    "split": "tallyfold.data.split",
-    "split_entities": "tallyfold.data.split",
-    "split_time": "tallyfold.data.split",
-    "subsample": "tallyfold.data.split",
-    "surprise": "tallyfold.evaluation.surprise",
-    "write_counts": "tallyfold.data.formats",
-    "write_report": "tallyfold.report.explorer",
+_NAMES = {
+    "tallyfold.data.axis": ["Axis"],
+    "tallyfold.data.demo": ["load_demo"],
+    "tallyfold.data.formats": ["read_counts", "write_counts"],
+    "tallyfold.data.query": ["read_query"],
+    "tallyfold.data.simulate": ["simulate"],
+    "tallyfold.data.split": ["k_folds", "split", "split_entities", "split_time", "subsample"],
+    "tallyfold.data.tensor": ["CountTensor"],
+    "tallyfold.evaluation.compare": ["compare"],
+    "tallyfold.evaluation.experiment": ["Experiment"],
+    "tallyfold.evaluation.metrics": ["METRICS"],
+    "tallyfold.evaluation.search.rank": ["select_rank"],
+    "tallyfold.evaluation.search.spaces": ["SPACES"],
+    "tallyfold.evaluation.search.tune": ["tune"],
+    "tallyfold.evaluation.surprise": ["surprise"],
+    "tallyfold.inference.distributed.scatter": ["scatter"],
+    "tallyfold.inference.distributed.torch_group": ["many_processes"],
+    "tallyfold.models.bptf": ["BPTF"],
+    "tallyfold.models.constant": ["Constant"],
+    "tallyfold.models.gibbs_bptf": ["GibbsBPTF"],
+    "tallyfold.models.main_effects": ["MainEffects"],
+    "tallyfold.models.mlp_tf": ["MLPTF"],
+    "tallyfold.models.ntf_ls": ["NTFLS"],
+    "tallyfold.models.online_gibbs_bptf": ["OnlineGibbsBPTF"],
+    "tallyfold.models.paper_vae_bptf": ["PaperVAEBPTF"],
+    "tallyfold.models.ptf_kl": ["PTFKL"],
+    "tallyfold.models.registry": ["MODELS"],
+    "tallyfold.models.storage": ["load"],
+    "tallyfold.models.vae_bptf": ["VAEBPTF"],
+    "tallyfold.paper.datasets": ["DATASETS", "build_dataset"],
+    "tallyfold.report.explorer": ["write_report"],
 }
+"""Public names by the module that has them."""
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = ["__version__", "errors", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

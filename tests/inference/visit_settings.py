@@ -123,7 +123,7 @@ def conjugate_params(prior_shape):
     return np.concatenate([[np.log(prior_shape), 0.0], network])
 
 
-# -- the formulas of the text of `encoders.evidence`, by torch's automatic gradient -----------------------------
+# -- the formulas of `encoders.evidence`, by torch's automatic gradient ----------------------------
 
 
 def torch_weights(params, inputs_2N):

@@ -3,15 +3,15 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from tallyfold.posterior.interactions import (
-    Interaction,
+
+from tallyfold.posterior.derived_axis import (
+    DerivedAxis,
     combination_keys,
     countable,
-    places_of,
-    with_interactions,
+    rows_of_keys,
 )
-
 from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
 
 NAMES = ["user", "item", "day"]
 LABELS = [pa.array(["ann", "bob"]), pa.array(["x", "y", "z"]), pa.array([1, 2])]
