@@ -11,7 +11,6 @@ from tallyfold.inference.schemes.network import (
     cell_keys,
     draw_empty,
     network_of,
-    parameters_of,
     rates,
 )
 from tallyfold.probability.counts import COUNTS
@@ -44,10 +43,10 @@ def test_training_and_predicting_are_the_same_network(likelihood, parts):
 
     step = make_step(parts, likelihood)
     state = step.start()
-    values = {name: torch.tensor(array) for name, array in parameters_of(state).items()}
+    values = {name: torch.tensor(array) for name, array in state.values.items()}
     cells, counts = parts.train.indices, parts.train.counts
     loss = float(step.batch_loss(values, cells, counts))
-    rate = rates(parameters_of(state), cells, likelihood)
+    rate = rates(state.values, cells, likelihood)
     if likelihood is None:
         assert rate.min() > 0
         expected = np.mean((rate - counts) ** 2)
@@ -61,7 +60,7 @@ def test_gradients_by_finite_differences(likelihood, parts):
     import torch
 
     step = make_step(parts, likelihood)
-    state = parameters_of(step.advance(step.start(), 1)[0])  # at the start, some units stand at 0
+    state = step.advance(step.start(), 1)[0].values  # at the start, some units stand at 0
     values = {n: torch.tensor(a, dtype=torch.float64, requires_grad=True) for n, a in state.items()}
     cells, counts = parts.train.indices[:50], parts.train.counts[:50]
     step.batch_loss(values, cells, counts).backward()
@@ -80,7 +79,7 @@ def test_gradients_by_finite_differences(likelihood, parts):
 def test_it_starts_at_the_mean_count_and_learns(likelihood, parts):
     step = make_step(parts, likelihood, learning_rate=0.01)
     state = step.start()
-    rate = rates(parameters_of(state), parts.train.indices, likelihood)
+    rate = rates(state.values, parts.train.indices, likelihood)
     assert rate.mean() == pytest.approx(parts.train.counts.mean(), rel=0.3)
     losses = []
     for epoch in range(1, 15):

@@ -18,10 +18,9 @@ QUICK = {
 
 
 FORMS = {
-    "vae-bptf, the paper's": ("vae-bptf", {"encoder": "paper"}),
     "bptf, by torch": ("bptf", {"backend": "torch"}),
     "vae-bptf, by torch": ("vae-bptf", {"backend": "torch"}),
-    "vae-bptf, the paper's, by torch": ("vae-bptf", {"encoder": "paper", "backend": "torch"}),
+    "vae-bptf-paper, by torch": ("vae-bptf-paper", {"backend": "torch"}),
 }
 """Further forms of a model, which must do all that a model must."""
 

@@ -90,7 +90,9 @@ def test_fit_predict_under_both_treatments_of_zeros(name, zeros, parts):
     low, high = model.interval(parts.test, 0.9).T
     median = model.predict(parts.test, "median")
     assert np.all((low <= median) & (median <= high))
-    if zeros == "missing":
+    # the paper's likelihood is not truncated, whatever the zeros
+    assert model.fitted_.likelihood.truncated == (zeros == "missing" and "paper" not in name)
+    if model.fitted_.likelihood.truncated:
         assert mean.min() >= 1 - 1e-9
         assert low.min() >= 1
     draws = model.sample(parts.test, 3, random_state=1)
@@ -102,11 +104,14 @@ def test_fit_predict_under_both_treatments_of_zeros(name, zeros, parts):
 def test_history_and_counters(name, fitted):
     model = fitted[name]
     history = model.history_
-    assert list(history.columns) == ["iteration", "objective", "seconds", "validation"]
+    assert list(history.columns) == ["iteration", "objective", "seconds", "validation", "phase"]
     assert np.all(np.isfinite(history["objective"]))
     assert np.all(np.diff(history["seconds"]) >= 0)
     assert 1 <= model.n_iter_ <= len(history)
     assert isinstance(model.converged_, bool)
+    phases = history["phase"].tolist()
+    assert all(phases)
+    assert phases == sorted(phases, key=phases.index)  # one after the other
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -339,6 +344,17 @@ def test_posterior_is_labelled(name, fitted):
         model.components("colour")
     with pytest.raises(ParameterError, match="`top` must be a positive integer; got 0"):
         model.components("item", top=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_posterior_predicts_up_to_calibration(name, parts, fitted):
+    """Its moments of rates are those that predictions are made of."""
+    model = fitted[name]
+    if model.fitted_.factors is None:
+        return
+    mean, variance = model.posterior_.rate_moments(parts.test.indices)
+    assert np.array_equal(model.calibration_.rates(mean), model.rate(parts.test))
+    assert np.all(variance >= 0)
 
 
 @pytest.mark.parametrize("name", NAMES)

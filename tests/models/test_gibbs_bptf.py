@@ -83,7 +83,9 @@ def test_negative_binomial(parts, truncated):
 def test_draws_behind_the_posterior(parts, fitted):
     posterior = fitted.posterior_
     assert posterior.n_draws == 30
-    assert fitted.n_iter_ == 90
+    assert fitted.n_iter_ == 110
+    counted = fitted.history_["phase"].value_counts(sort=False)
+    assert counted.to_dict() == {"start": 20, "burn-in": 60, "draws": 30}
     assert fitted.history_["validation"].isna().all()
     assert not fitted.converged_
     spread = posterior.sd(parts.train.names[0]) / posterior.mean(parts.train.names[0])
@@ -102,8 +104,10 @@ def test_entities_never_seen_are_average_in_every_draw():
     assert not np.allclose(draws[:, 3], draws[:, :3].mean(axis=1))
 
 
-@pytest.mark.parametrize("stop_at", [4, 11])
-def test_an_interrupted_chain_resumed_is_the_uninterrupted_one(parts, tmp_path, stop_at):
+@pytest.mark.parametrize(("stop_at", "n_draws"), [(4, 1), (24, 1), (31, 2)])
+def test_an_interrupted_chain_resumed_is_the_uninterrupted_one(parts, tmp_path, stop_at, n_draws):
+    """In the sweeps it starts with, in its burn-in, and among its draws."""
+
     def stop(progress):
         if progress.iteration.number == stop_at:
             raise KeyboardInterrupt
@@ -112,7 +116,7 @@ def test_an_interrupted_chain_resumed_is_the_uninterrupted_one(parts, tmp_path, 
     whole = chain(**short).fit(parts.train)
     with pytest.warns(InterruptedWarning, match=f"iteration {stop_at}"):
         part = chain(**short).fit(parts.train, checkpoint=tmp_path, every=3, callbacks=[stop])
-    assert part.posterior_.n_draws == (1 if stop_at == 4 else 2)
+    assert part.posterior_.n_draws == n_draws
     resumed = chain(**short).fit(parts.train, checkpoint=tmp_path, every=3, resume=True)
     for one, two in zip(whole.posterior_.samples, resumed.posterior_.samples, strict=True):
         np.testing.assert_array_equal(one, two)
@@ -133,11 +137,13 @@ def test_back_ends_give_chains_that_agree(parts):
     assert one.score(parts.test) == pytest.approx(two.score(parts.test), abs=0.02)
 
 
-def test_a_fit_stopped_in_its_burn_in_says_what_that_means():
+@pytest.mark.parametrize("stop_at", [3, 23])
+def test_a_fit_stopped_in_its_burn_in_says_what_that_means(stop_at):
+    """Or before it, in the sweeps that it starts with."""
     tensor = tf.simulate((12, 10, 6), 2, density=0.3).tensor
 
     def stop(progress):
-        if progress.iteration.number == 3:
+        if progress.iteration.number == stop_at:
             raise KeyboardInterrupt
 
     with pytest.warns(tf.errors.InterruptedWarning, match="still burning in .burn_in=50"):

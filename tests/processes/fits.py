@@ -7,6 +7,7 @@ import numpy as np
 
 import tallyfold as tf
 from tallyfold.inference.distributed.process_group import current_group
+from tallyfold.inference.fit.state_arrays import to_arrays
 
 FITS = {
     "bptf": lambda: tf.BPTF(n_components=3, max_iter=8, tol=0.0),
@@ -15,22 +16,22 @@ FITS = {
     ),
     "bptf, zeros observed": lambda: tf.BPTF(n_components=3, zeros="observed", max_iter=6, tol=0.0),
     "bptf, compiled": lambda: tf.BPTF(n_components=3, max_iter=4, tol=0.0, backend="numba"),
-    "anchored": lambda: tf.VAEBPTF(n_components=3, max_iter=16),
-    "anchored, all chosen": lambda: tf.VAEBPTF(
-        n_components=2, max_iter=16, likelihood="auto", dispersion_axis="axis_1"
+    "encoders": lambda: tf.VAEBPTF(n_components=3, max_iter=16),
+    "encoders, chosen likelihood": lambda: tf.VAEBPTF(
+        n_components=2, max_iter=16, likelihood="auto"
     ),
-    "anchored, leave-one-out": lambda: tf.VAEBPTF(
-        n_components=2, max_iter=14, objective="leave-one-out"
+    "encoders, some entities at a time": lambda: tf.VAEBPTF(
+        n_components=2, max_iter=14, batch_entities=10
     ),
-    "anchored, members": lambda: tf.VAEBPTF(n_components=2, max_iter=12, n_members=2),
+    "encoders, members": lambda: tf.VAEBPTF(n_components=2, max_iter=12, n_members=2),
     "paper": lambda: tf.VAEBPTF.paper(n_components=3, max_iter=4, hidden_units=6),
     "paper, weights by error": lambda: tf.VAEBPTF.paper(
-        n_components=2, max_iter=5, hidden_units=6, reweight="error", theta=None, eta=None
+        n_components=2, max_iter=5, hidden_units=6, reweight="error"
     ),
 }
 
 
-QUICK = ["bptf", "anchored", "paper"]
+QUICK = ["bptf", "encoders", "paper"]
 
 
 def tensor():
@@ -43,8 +44,9 @@ def numbers_of(model):
     found = {f"mean {name}": model.posterior_.mean(name) for name in model.posterior_.names}
     found |= {f"sd {name}": model.posterior_.sd(name) for name in model.posterior_.names}
     found |= {f"extra {name}": value for name, value in fitted.extra.items()}
-    for number, each in enumerate(fitted.interactions):
-        found |= {f"interaction {number} {n}": value for n, value in each.arrays().items()}
+    found |= {f"encoders {n}": value for n, value in to_arrays(fitted.encoders).items()}
+    for number, each in enumerate(fitted.derived):
+        found |= {f"derived {number} {n}": value for n, value in each.arrays().items()}
     found["objective"] = model.history_["objective"].to_numpy()
     found["validation"] = np.array(fitted.validation_score or 0.0)
     found["predicted"] = model.predict(tensor())

@@ -14,8 +14,8 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Phase
-from tallyfold.inference.fit.state_arrays import Arrays as State
 from tallyfold.inference.fit.stopping import StoppingRules
+from tallyfold.inference.schemes.adam import Adam
 from tallyfold.inference.schemes.network import NetworkStep, network_of, rates
 from tallyfold.models.base import CountModel, choose_likelihood
 from tallyfold.models.fitted import Fitted
@@ -122,9 +122,9 @@ class MLPTF(CountModel):
             seed=self.random_state,
         )
         rules = StoppingRules(self.max_iter, 0.0, self.patience)
-        return [Phase("epochs", step, lambda _: step.start(), rules)]
+        return [Phase("epochs", step, step.start, rules)]
 
-    def _make_fitted(self, state: State, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+    def _make_fitted(self, state: Adam, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         return Fitted(
             axes=tuple(axes),
             factors=None,

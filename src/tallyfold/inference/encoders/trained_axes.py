@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,30 +41,6 @@ Which = slice | npt.NDArray[Any]
 ALL = slice(None)
 GOLDEN = 0.6180339887498949
 """The fractional parts of its multiples are spread evenly."""
-
-
-class TrainedAxis(Protocol):
-    """An axis whose encoder can be visited."""
-
-    @property
-    def encoder(self) -> int:
-        """The number of its encoder."""
-
-    @property
-    def prior(self) -> AxisPrior:
-        """The prior of its rows."""
-
-    def objective(self) -> AxisObjective:
-        """Return what to train the encoder on."""
-
-    def posterior(self, params: Floats) -> GammaTable:
-        """Return the posteriors of all rows."""
-
-    def held_rates(self, table: GammaTable) -> Floats:
-        """Return the rates of all held-out cells if the axis had this posterior."""
-
-    def adopt(self, table: GammaTable) -> None:
-        """Take this posterior for the axis."""
 
 
 @dataclass
@@ -266,6 +242,9 @@ class CombinationAxis:
         exposure_N = trainer.exposure(rate_N, counts_N) * others_N
         inputs_2N = network_inputs(counts_N, others_N)
         return AxisEvidence(rows, counts_N, exposure_N, inputs_2N, trainer.backend)
+
+
+TrainedAxis = EntityAxis | CombinationAxis
 
 
 def _chosen(

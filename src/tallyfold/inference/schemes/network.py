@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.fit.state_arrays import Arrays as State
+from tallyfold.inference.schemes.adam import Adam
 from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.probability.counts import CountLikelihood
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 Arrays = Mapping[str, npt.NDArray[Any]]
 Cells = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
-
-MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}
-"""Our names for Adam's running means, and torch's."""
 
 EMBEDDING_SD = 0.1
 LEAST_RATE = 1e-6
@@ -74,7 +71,7 @@ class NetworkStep:
     batch_size: int = 4096
     seed: int = 0
 
-    def start(self) -> State:
+    def start(self, previous: object = None) -> Adam:
         """Draw small parameters; the first prediction is about the mean count."""
         rng = np.random.default_rng([self.seed, 0])
         drawn: dict[str, Floats] = {}
@@ -89,12 +86,9 @@ class NetworkStep:
         if self.likelihood is not None:
             mean = float(mean + np.log(-np.expm1(-mean)))  # the softplus of this is the mean
         drawn[f"bias_{self.hidden_layers}"] += mean
-        state: State = {name: value.astype(np.float32) for name, value in drawn.items()}
-        for moment in MOMENTS:
-            state |= {f"{moment}_{name}": np.zeros_like(state[name]) for name in drawn}
-        return state | {"steps": np.array(0.0)}
+        return Adam.fresh({name: value.astype(np.float32) for name, value in drawn.items()})
 
-    def advance(self, state: State, iteration: int) -> tuple[State, float]:
+    def advance(self, state: Adam, iteration: int) -> tuple[Adam, float]:
         """Go through all cells once, in random order; return their mean loss on the way.
 
         Torch works on one thread meanwhile. Batches are small, the result does not depend on the
@@ -105,15 +99,12 @@ class NetworkStep:
         with threadpool_limits(1, user_api="openmp"):  # of this thread alone
             return self._epoch(state, iteration)
 
-    def _epoch(self, state: State, iteration: int) -> tuple[State, float]:
+    def _epoch(self, state: Adam, iteration: int) -> tuple[Adam, float]:
         import torch
 
         rng = np.random.default_rng([self.seed, 2, iteration])
         cells_NM, counts_N = self._with_zeros(self.cells.indices_NM, self.cells.counts_N, rng)
-        values = {
-            name: torch.tensor(array, requires_grad=True)
-            for name, array in parameters_of(state).items()
-        }
+        values = {n: torch.tensor(array, requires_grad=True) for n, array in state.values.items()}
         optimiser = self._optimiser(values, state, len(counts_N))
         order_N, total = rng.permutation(len(counts_N)), 0.0
         for begin in range(0, len(order_N), self.batch_size):
@@ -147,7 +138,7 @@ class NetworkStep:
             loss = loss + torch.log(-torch.expm1(-rate))
         return loss.mean()
 
-    def validation_score(self, state: State) -> float | None:
+    def validation_score(self, state: Adam) -> float | None:
         """Return minus the mean squared error, or the mean log pmf, of the validation cells."""
         if self._validation_cells is None:
             return None
@@ -159,7 +150,7 @@ class NetworkStep:
         return float(np.mean(self.likelihood.log_pmf(counts_N, rate_N)))
 
     def _optimiser(
-        self, values: dict[str, torch.Tensor], state: State, n_cells: int
+        self, values: dict[str, torch.Tensor], state: Adam, n_cells: int
     ) -> torch.optim.Adam:
         """Return Adam as the last epoch left it."""
         import torch
@@ -170,14 +161,16 @@ class NetworkStep:
         )
         for name, value in values.items():
             optimiser.state[value] = {
-                theirs: torch.tensor(state[f"{ours}_{name}"]) for ours, theirs in MOMENTS.items()
-            } | {"step": torch.tensor(float(state["steps"]))}
+                "exp_avg": torch.tensor(state.first[name]),
+                "exp_avg_sq": torch.tensor(state.second[name]),
+                "step": torch.tensor(float(state.steps)),
+            }
         return optimiser
 
     def _with_zeros(
         self, cells_NM: Cells, counts_N: npt.NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[Cells, npt.NDArray[np.int64]]:
-        """Add empty cells, so many per cell given."""
+        """Add empty cells, `negatives` per cell given."""
         if not self.negatives:
             return cells_NM, counts_N
         wanted = self.negatives * len(counts_N)
@@ -230,21 +223,15 @@ def rates(network: Arrays, cells_NM: Cells, likelihood: CountLikelihood | None) 
 
 
 def network_of(
-    state: State, seen: Sequence[npt.NDArray[np.bool_]], negatives: int
+    state: Adam, seen: Sequence[npt.NDArray[np.bool_]], negatives: int
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the parameters; embeddings never trained, and one more, are the mean of the others."""
-    network = parameters_of(state)
+    network: dict[str, npt.NDArray[Any]] = dict(state.values)
     for axis, seen_D in enumerate(seen):
         trained_D = seen_D | (negatives > 0)  # empty cells are drawn among all entities
         table = mean_over_seen(network[f"embedding_{axis}"].astype(np.float64), trained_D)
         network[f"embedding_{axis}"] = table.astype(np.float32)
     return network
-
-
-def parameters_of(state: State) -> dict[str, npt.NDArray[Any]]:
-    """Return the network's parameters without what Adam keeps."""
-    kinds = ("embedding_", "weight_", "bias_")
-    return {name: array for name, array in state.items() if name.startswith(kinds)}
 
 
 def cell_keys(cells_NM: Cells) -> npt.NDArray[np.uint64]:
@@ -279,11 +266,12 @@ def draw_empty(
     return np.concatenate(found)
 
 
-def _state_of(values: dict[str, torch.Tensor], optimiser: torch.optim.Adam) -> State:
-    """Return parameters and Adam's memory as named arrays."""
-    state: State = {name: value.detach().numpy() for name, value in values.items()}
-    for name, value in values.items():
-        kept = optimiser.state[value]
-        state |= {f"{ours}_{name}": kept[theirs].numpy() for ours, theirs in MOMENTS.items()}
-        state["steps"] = np.array(float(kept["step"]))
-    return state
+def _state_of(values: dict[str, torch.Tensor], optimiser: torch.optim.Adam) -> Adam:
+    """Return parameters and Adam's running means as arrays."""
+    kept = {name: optimiser.state[value] for name, value in values.items()}
+    return Adam(
+        {name: value.detach().numpy() for name, value in values.items()},
+        {name: each["exp_avg"].numpy() for name, each in kept.items()},
+        {name: each["exp_avg_sq"].numpy() for name, each in kept.items()},
+        int(next(iter(kept.values()))["step"]),
+    )
