@@ -20,13 +20,13 @@ from tallyfold.cli.long_runs import (
 from tallyfold.cli.search_options import chosen_model, parsed, training_part
 from tallyfold.cli.terminal import console, printable, show_table
 from tallyfold.errors import ParameterError
-from tallyfold.evaluation.search.storage import SEARCH_FILE, shown_place
+from tallyfold.evaluation.search.study import SEARCH_FILE, shown_place
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallyfold.evaluation.search.course import SearchProgress
     from tallyfold.evaluation.search.result import Search
+    from tallyfold.evaluation.search.trials import SearchProgress
 
 
 def tune(
