@@ -19,6 +19,7 @@ from tallyfold.errors import (
     ParameterError,
     TallyfoldError,
 )
+from tallyfold.evaluation.fit_and_score import fit_whole
 from tallyfold.evaluation.metrics import METRICS, scores_of
 from tallyfold.inference.fit.checkpoint import fingerprint
 from tallyfold.models.base import CountModel, checked_tensor
@@ -126,19 +127,6 @@ def metric_for(model: CountModel, metric: str | None) -> str:
     if not isinstance(metric, str) or metric not in METRICS:
         raise ParameterError(f"`metric` must be one of {', '.join(METRICS)}; got {metric!r}.")
     return metric
-
-
-def fit_whole(model: CountModel, train: CountTensor) -> None:
-    """Fit a model; Ctrl-C during the fit is a KeyboardInterrupt.
-
-    The score of a fit that was cut short would be compared with those of whole ones.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", InterruptedWarning)
-        try:
-            model.fit(train)
-        except InterruptedWarning:
-            raise KeyboardInterrupt from None
 
 
 def warn_interrupted(done: int, total: int, what: str, stored: bool) -> None:

@@ -87,7 +87,7 @@ class Dimension:
         """Kind, low and high end of a range; None for a list of choices."""
         kind, *ends = self.given
         numbers = all(isinstance(end, int | float) and math.isfinite(end) for end in ends)
-        return self.given if kind in RANGES and len(ends) == 2 and numbers else None  # type: ignore[return-value]
+        return (kind, *ends) if kind in RANGES and len(ends) == 2 and numbers else None
 
     @property
     def size(self) -> float:
@@ -103,8 +103,10 @@ class Dimension:
             trial.suggest_categorical(self.key, [json.dumps(choice) for choice in self.given])
             return
         kind, low, high = self.range
-        suggest = trial.suggest_int if kind in WHOLE else trial.suggest_float
-        suggest(self.key, low, high, log=kind.startswith("log"))  # type: ignore[arg-type]
+        if kind in WHOLE:
+            trial.suggest_int(self.key, int(low), int(high), log=kind == "log-int")
+        else:
+            trial.suggest_float(self.key, low, high, log=kind == "log")
 
     def parameters(self, stored: Any) -> dict[str, Any]:
         """Return the model's parameters that a stored value stands for."""

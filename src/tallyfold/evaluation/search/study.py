@@ -25,7 +25,6 @@ HEARTBEAT, GRACE = 10, 60
 """Seconds between two heartbeats of a running trial, and after the last until it is retried."""
 WAIT_FOR_LOCK = 60.0
 """Seconds that SQLite waits for another process to be done with the file."""
-TRIES = 6
 SHOWN = 100
 """Characters of a setting that a message shows."""
 
@@ -44,18 +43,23 @@ def require_optuna() -> None:
 def opened_study(storage: Any, name: str, identity: dict[str, Any], pruner: Any) -> Iterator[Study]:
     """Open the study of a search, or make it; refuse one of another search.
 
-    Inside the block Optuna writes nothing to the terminal, and its errors of the storage are
-    a `StorageError`.
+    Inside the block Optuna writes nothing to the terminal, and a failure of the storage is a
+    `StorageError`.
     """
     import optuna
-    from sqlalchemy.exc import SQLAlchemyError
 
     verbosity, opened = optuna.logging.get_verbosity(), storage
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _storage_errors(storage):
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            opened = _opened(storage)
+            if isinstance(storage, str | os.PathLike):
+                with _storage_errors(storage, ImportError, RuntimeError, ValueError):
+                    opened = _opened(_url(storage))
+            elif not isinstance(storage, optuna.storages.BaseStorage | None):
+                raise ParameterError(
+                    f"`storage` must be a file, the URL of a database or None; got {storage!r}."
+                )
             study = optuna.create_study(
                 storage=opened, study_name=name, load_if_exists=True, pruner=pruner
             )
@@ -64,21 +68,32 @@ def opened_study(storage: Any, name: str, identity: dict[str, Any], pruner: Any)
             where = f"study {name!r} in {shown_place(storage)}"
             refuse_other(study.user_attrs.get(IDENTITY), identity, where, "`study` or `storage`")
             yield study
-    except Exception as error:
-        failure: BaseException | None = error
-        while failure is not None and not isinstance(failure, SQLAlchemyError):
-            failure = failure.__cause__ or failure.__context__
-        if failure is None or isinstance(error, StorageError):
-            raise
-        raise StorageError(
-            f"the storage of the search failed: {failure}. Finished trials are kept; the same call "
-            "goes on with them."
-        ) from error
     finally:
         optuna.logging.set_verbosity(verbosity)
         if opened is not storage:
             opened.remove_session()
             opened.engine.dispose()
+
+
+@contextmanager
+def _storage_errors(storage: Any, *others: type[Exception]) -> Iterator[None]:
+    """Turn the errors of a database, whatever Optuna makes of them, and others into one of ours."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except Exception as error:
+        failure: BaseException | None = error
+        while failure is not None and not isinstance(failure, (SQLAlchemyError, *others)):
+            failure = failure.__cause__ or failure.__context__
+        if failure is None or isinstance(error, StorageError):
+            raise
+        raise StorageError(
+            "`storage` must be a file of SQLite's, in a place that has room and can be written to, "
+            f"or the URL of a database; {shown_place(storage)} gave: "
+            f"{getattr(failure, 'orig', None) or failure}. Finished trials are kept; the same call "
+            "goes on with them."
+        ) from error
 
 
 def refuse_other(known: Any, wanted: Mapping[str, Any], where: str, instead: str) -> None:
@@ -106,50 +121,34 @@ def shown_place(storage: Any) -> str:
     return repr(str(storage).rpartition("@")[2])
 
 
-def _opened(storage: Any) -> Any:
-    """Return a storage with heartbeats for a file or URL; any other as it is."""
+def _opened(url: str) -> Any:
+    """Return a storage in which trials of processes that were killed are retried."""
     import optuna
-    from sqlalchemy.exc import SQLAlchemyError
-
-    if storage is None or isinstance(storage, optuna.storages.BaseStorage):
-        return storage
+    from sqlalchemy.exc import OperationalError
 
     class Storage(optuna.storages.RDBStorage):  # type: ignore[misc]
         def record_heartbeat(self, trial_id: int) -> None:
             with suppress(Exception):  # the next one may get through; the fit must go on
                 super().record_heartbeat(trial_id)
 
-    url = _url(storage)
-    options = {"connect_args": {"timeout": WAIT_FOR_LOCK}} if url.startswith("sqlite") else {}
-    retry = optuna.storages.RetryHeartbeatStaleTrialCallback()
-    for attempt in range(TRIES):
-        try:
-            return Storage(
-                url,
-                engine_kwargs=options,
-                heartbeat_interval=HEARTBEAT,
-                grace_period=GRACE,
-                heartbeat_stale_trial_callback=retry,
-            )
-        except (SQLAlchemyError, ImportError, RuntimeError, ValueError) as error:
-            if attempt == TRIES - 1 or not _may_pass(error):
-                raise StorageError(
-                    "`storage` must be a file of SQLite's, in a place that has room and can be "
-                    f"written to, or the URL of a database; {shown_place(url)} gave: "
-                    f"{getattr(error, 'orig', None) or error}"
-                ) from error
-            time.sleep(random.random() * 0.2 * 2**attempt)
-    raise AssertionError("not reached")
+    timeout = {"connect_args": {"timeout": WAIT_FOR_LOCK}} if url.startswith("sqlite") else {}
+    options = {
+        "engine_kwargs": timeout,
+        "heartbeat_interval": HEARTBEAT,
+        "grace_period": GRACE,
+        "heartbeat_stale_trial_callback": optuna.storages.RetryHeartbeatStaleTrialCallback(),
+    }
+    try:
+        return Storage(url, **options)
+    except OperationalError:  # another process may be making the same tables
+        time.sleep(1 + random.random())
+        return Storage(url, **options)
 
 
 def _url(storage: Any) -> str:
     """Return the URL of a file or database."""
     from sqlalchemy.engine import URL
 
-    if not isinstance(storage, str | os.PathLike):
-        raise ParameterError(
-            f"`storage` must be a file, the URL of a database or None; got {storage!r}."
-        )
     if "://" in str(storage):
         return str(storage)
     file = Path(storage).absolute()
@@ -168,8 +167,3 @@ def _is_sqlite(file: Path) -> bool:
     """Tell a database, or an empty file that may become one, from other files."""
     with file.open("rb") as stream:
         return stream.read(16) in (b"SQLite format 3\0", b"")
-
-
-def _may_pass(error: Exception) -> bool:
-    """Tell whether another process that makes the same tables may be the reason."""
-    return any(word in str(error) for word in ("already exists", "locked", "UNIQUE constraint"))
