@@ -74,13 +74,18 @@ class RowFolder:
             return
         buffer = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), buffer)
-        try:
-            replace_file(self._folder / _name(key), buffer.getvalue())
-        except OSError as error:
-            raise StorageError(
-                f"{str(self._folder)!r} could not be written: {error.strerror or error}. The rows "
-                "of finished fits are still there. Make room, and run the same again to go on."
-            ) from error
+        write_results(self._folder / _name(key), buffer.getvalue())
+
+
+def write_results(file: Path, data: bytes) -> None:
+    """Write a file of results, whole or not at all; what the system refuses is a StorageError."""
+    try:
+        replace_file(file, data)
+    except OSError as error:
+        raise StorageError(
+            f"{str(file)!r} could not be written: {error.strerror or error}. Earlier results of "
+            "finished fits are still there. Make room, and run the same again to go on."
+        ) from error
 
 
 def frame_of(rows: Sequence[Row]) -> pd.DataFrame:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError, StorageError
+from tallyfold.evaluation.row_folder import write_results
 from tallyfold.evaluation.search.cross_validation import (
     cross_validation,
     fresh_model,
@@ -21,7 +22,6 @@ from tallyfold.evaluation.search.cross_validation import (
 )
 from tallyfold.evaluation.search.rank_choice import RankChoice
 from tallyfold.evaluation.search.study import refuse_other
-from tallyfold.inference.fit.folder import replace_file
 from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import check_parameters, integer
 
@@ -114,7 +114,8 @@ def select_rank(
                 found = (components, fold, score, time.perf_counter() - start, error)
                 rows[components, fold] = dict(zip(COLUMNS, found, strict=True))
                 if path is not None:
-                    _write(Path(path), identity, rows)
+                    document = {"format": FORMAT, "of": identity, "rows": list(rows.values())}
+                    write_results(Path(path), json.dumps(document, indent=1).encode())
             if callback is not None:
                 score = rows[components, fold]["score"]
                 callback(RankProgress(number, len(fits), components, fold, score))
@@ -156,15 +157,3 @@ def _read(file: Path, identity: dict[str, Any]) -> Rows:
         ) from error
     refuse_other(known, identity, repr(str(file)), "file")
     return found
-
-
-def _write(file: Path, identity: dict[str, Any], rows: Rows) -> None:
-    """Write all scores anew, and move the file into place whole: each is worth a fit."""
-    document = {"format": FORMAT, "of": identity, "rows": list(rows.values())}
-    try:
-        replace_file(file, json.dumps(document, indent=1).encode())
-    except OSError as error:
-        raise StorageError(
-            f"{str(file)!r} could not be written: {error.strerror or error}. The scores it held "
-            "before are still there. Make room, and run the same again to go on."
-        ) from error

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallyfold.errors import InferenceError, StorageError
+from tallyfold.errors import InferenceError
 from tallyfold.evaluation.metrics import METRICS
+from tallyfold.evaluation.row_folder import write_results
 from tallyfold.evaluation.search.cross_validation import CrossValidation, standard_error
 from tallyfold.evaluation.search.spaces import CheckedSpace
-from tallyfold.inference.fit.folder import replace_file
 from tallyfold.models.base import CountModel
 
 if TYPE_CHECKING:
@@ -81,13 +81,7 @@ class Search:
         ``MODELS[document["model"]](**document["parameters"])`` makes the model again.
         """
         text = json.dumps(self.document(), indent=2, ensure_ascii=False)
-        try:
-            replace_file(Path(path), (text + "\n").encode())
-        except OSError as error:
-            raise StorageError(
-                f"{str(path)!r} could not be written: {error.strerror or error}. Make room or "
-                "choose another place, and save again."
-            ) from error
+        write_results(Path(path), f"{text}\n".encode())
 
     def document(self) -> dict[str, Any]:
         """Return what `save` writes: all parameters that are not a default, and the score."""

@@ -86,8 +86,11 @@ class TrialRunner:
         return search_of(self._counted(), self.space, self.validation)
 
     def _run_one(self) -> None:
+        def ended(_: Study, trial: FrozenTrial) -> None:
+            self._report(trial, STATES[trial.state.name])
+
         try:
-            self.study.optimize(self._objective, n_trials=1, callbacks=[self._report_end])
+            self.study.optimize(self._objective, n_trials=1, callbacks=[ended])
         except ValueError as error:
             # Without a heartbeat for too long (a suspended machine), it is another process's now.
             if not str(error).startswith("Cannot tell"):
@@ -183,26 +186,18 @@ class TrialRunner:
             loss = metric.loss(float(np.mean(scores)))
             trial.set_user_attr("scores", scores)
             trial.report(loss, fold)
-            self._report(trial.number, parameters, scores, "running")
+            self._report(trial, "running")
             if fold + 1 < len(self.validation.folds) and trial.should_prune():
                 raise TrialPruned
         return loss
 
-    def _report_end(self, study: Study, trial: FrozenTrial) -> None:
-        scores = trial.user_attrs.get("scores", [])
-        parameters = self.space.parameters(trial.params)
-        self._report(trial.number, parameters, scores, STATES[trial.state.name])
-
-    def _report(
-        self, number: int, parameters: Mapping[str, Any], scores: list[float], state: str
-    ) -> None:
-        position = self._position(number)
+    def _report(self, trial: Trial | FrozenTrial, state: str) -> None:
+        position = self._position(trial.number)
         if self.callback is None or position is None:
             return
-        mean, folds = float(np.mean(scores)) if scores else None, len(self.validation.folds)
-        best = self.search().finished_best()
+        scores, folds = trial.user_attrs.get("scores", []), len(self.validation.folds)
+        mean, best = float(np.mean(scores)) if scores else None, self.search().finished_best()
+        shown = self.space.parameters(trial.params)
         self.callback(
-            SearchProgress(
-                position + 1, self.size, len(scores), folds, state, mean, best, parameters
-            )
+            SearchProgress(position + 1, self.size, len(scores), folds, state, mean, best, shown)
         )
