@@ -136,14 +136,15 @@ def _document(rows: "pd.DataFrame", metrics: Sequence[str]) -> dict[str, Any]:
     """Return means, standard errors and errors by model."""
     from tallyfold.evaluation.pairing import summary
 
-    scores = summary(rows).set_index(["model", "metric"])[["mean", "standard_error"]]
+    table = summary(rows).set_index(["model", "metric"])[["mean", "standard_error"]]
+    scores = table.to_dict("index")
     document: dict[str, Any] = {}
     for model, part in rows.groupby("model", sort=False):
         fits = part.drop_duplicates("seed")
         document[str(model)] = {
             "seeds": len(fits),
             "seconds": float(fits["seconds"].mean()),
-            "scores": {name: scores.loc[(model, name)].to_dict() for name in metrics},
+            "scores": {name: scores[model, name] for name in metrics},
             "errors": sorted(set(fits["error"].dropna())),
         }
     return document

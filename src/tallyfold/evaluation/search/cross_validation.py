@@ -129,11 +129,11 @@ def metric_for(model: CountModel, metric: str | None) -> str:
     return metric
 
 
-def warn_interrupted(done: int, total: int, what: str, stored: bool) -> None:
+def warn_interrupted(work: str, done: str, stored: bool) -> None:
     """Warn that Ctrl-C came before all was done, and say how to go on."""
     how = " Make the same call to go on." if stored else ""
     warnings.warn(
-        f"the {what[0]} was interrupted after {done} of {total} {what[1]}.{how}",
+        f"the {work} was interrupted after {done}.{how}",
         InterruptedWarning,
         stacklevel=3,
     )

@@ -125,7 +125,7 @@ def select_rank(
     if interrupted:
         if len(done) < folds and path is None:
             raise KeyboardInterrupt
-        warn_interrupted(len(done), len(fits), ("choice", "fits"), path is not None)
+        warn_interrupted("choice", f"{len(done)} of {len(fits)} fits", path is not None)
     frame = pd.DataFrame(done, columns=COLUMNS).astype({"score": float, "seconds": float})
     return RankChoice(validation.metric, one_standard_error, frame, folds, interrupted)
 

@@ -124,15 +124,15 @@ def shown_place(storage: Any) -> str:
 def _opened(url: str) -> Any:
     """Return a storage in which trials of processes that were killed are retried."""
     import optuna
-    from sqlalchemy.exc import OperationalError
+    from sqlalchemy.exc import DBAPIError
 
-    class Storage(optuna.storages.RDBStorage):  # type: ignore[misc]
+    class Storage(optuna.storages.RDBStorage):
         def record_heartbeat(self, trial_id: int) -> None:
             with suppress(Exception):  # the next one may get through; the fit must go on
                 super().record_heartbeat(trial_id)
 
     timeout = {"connect_args": {"timeout": WAIT_FOR_LOCK}} if url.startswith("sqlite") else {}
-    options = {
+    options: dict[str, Any] = {
         "engine_kwargs": timeout,
         "heartbeat_interval": HEARTBEAT,
         "grace_period": GRACE,
@@ -140,7 +140,7 @@ def _opened(url: str) -> Any:
     }
     try:
         return Storage(url, **options)
-    except OperationalError:  # another process may be making the same tables
+    except DBAPIError:  # another process may be making the same tables
         time.sleep(1 + random.random())
         return Storage(url, **options)
 

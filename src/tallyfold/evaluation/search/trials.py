@@ -106,7 +106,8 @@ class TrialRunner:
             whole = len(trial.params) == len(self.space.dimensions)
             if trial.state == TrialState.FAIL and "error" not in trial.user_attrs:
                 continue  # interrupted, retried or a repeat
-            if trial.state == TrialState.RUNNING and not whole and trial.datetime_start < began:
+            start = trial.datetime_start
+            if trial.state == TrialState.RUNNING and not whole and start and start < began:
                 continue  # its process was killed before the first heartbeat
             point = json.dumps(trial.params, sort_keys=True)
             key = point if whole and self.space.size < math.inf else str(trial.number)

@@ -49,7 +49,7 @@ def tune(
 
     Every trial is a k-fold cross-validation of one setting. All share the same folds and seeds,
     so that differences between them are differences of the settings. A grid that has no more
-    points than `trials` is run whole, each point once; otherwise points are proposed by Optuna's
+    points than `trials` is run whole; otherwise points are proposed by Optuna's
     TPE sampler, which learns from the trials before.
 
     Parameters
@@ -70,14 +70,14 @@ def tune(
     storage, study
         A file (SQLite) or the URL of a database to keep trials in; None keeps them in memory only.
         The same call goes on where it stopped, also after a crash, and several processes that make
-        it at once share the work. Without a name for the study each search has a place of its own,
-        so that one file does for many. With one, a study of another model, space, tensor, setting
+        it at once share the work. Without a name for the study each search has one of its own, so
+        that one file does for many. With one, a study of another model, space, tensor, setting
         or version of tallyfold is refused. A change in the code of a model of your own is not
         seen: name another study then.
     pruner
         Ends trials early. ``"median"``: from the second fold and the sixth trial on, those whose
         mean so far is worse than the median of others on the same folds. Or None, or a pruner of
-        Optuna's, which is told of losses: smaller is better.
+        Optuna's, which is given losses: smaller is better.
     random_state
         Seed of the folds and of the proposals. Each fit has the model's own seed plus the number
         of the fold.
@@ -116,7 +116,7 @@ def tune(
         if found.finished_best() is None and storage is None:
             raise KeyboardInterrupt
         done = int((found.trials["state"] != "running").sum())
-        warn_interrupted(done, runner.size, ("search", "trials"), storage is not None)
+        warn_interrupted("search", f"{done} of {runner.size} trials", storage is not None)
     return replace(found, interrupted=interrupted)
 
 
