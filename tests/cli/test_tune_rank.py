@@ -5,21 +5,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 import pytest
 
 import tallyfold as tf
-from tallyfold.cli import app, main
-from tallyfold.cli.rank import rank
-from tallyfold.cli.tune import tune
-from tallyfold.evaluation.search import course as search_course
-from tallyfold.evaluation.search import rank as rank_module
-
-for verb in (tune, rank):
-    if verb not in [command.callback for command in app.registered_commands]:
-        app.command()(verb)
+from tallyfold.evaluation.search.cross_validation import CrossValidation
 
 QUICK = ("--model", "bptf", "--folds", "2", "--set", "max_iter=3", "--set", "validation=null")
 
@@ -30,26 +21,6 @@ def own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def call(*arguments: object) -> Result:
-        with pytest.raises(SystemExit) as stopped:
-            main([str(argument) for argument in arguments])
-        written = capsys.readouterr()
-        return Result(stopped.value.code or 0, written.out, written.err)
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def counts(tmp_path_factory) -> Path:
     file = tmp_path_factory.mktemp("data") / "counts.parquet"
@@ -58,16 +29,16 @@ def counts(tmp_path_factory) -> Path:
     return file
 
 
-def interrupted_at(monkeypatch, module, number: int) -> None:
-    """Press Ctrl-C in the so-manieth fit; the others cost nothing."""
+def interrupted_at(monkeypatch, number: int) -> None:
+    """Press Ctrl-C in the fit of this number, from 0 on; the others cost nothing."""
     calls = iter(range(1000))
 
-    def scored(model, parameters, parts, fold, metric):
+    def scored(self, parameters, fold):
         if next(calls) == number:
             raise KeyboardInterrupt
         return -1.0 * parameters["n_components"] - fold
 
-    monkeypatch.setattr(module, "fold_score", scored)
+    monkeypatch.setattr(CrossValidation, "score", scored)
 
 
 @pytest.mark.parametrize("verb", ["tune", "rank"])
@@ -126,7 +97,7 @@ def test_tune_as_json_goes_on_in_its_storage(run, counts, tmp_path):
 def test_tune_says_how_to_go_on_after_an_interrupt(run, counts, tmp_path, monkeypatch):
     arguments = ("tune", counts, *QUICK, "--choices", "n_components=1,2,3")
     kept = ("--out", tmp_path / "best.json")
-    interrupted_at(monkeypatch, search_course, 3)
+    interrupted_at(monkeypatch, 3)
     result = run(*arguments, *kept)
     assert result.code == 130
     assert "interrupted; run the same command to go on" in result.err
@@ -137,7 +108,7 @@ def test_tune_says_how_to_go_on_after_an_interrupt(run, counts, tmp_path, monkey
     assert [int(n) for n in re.findall(r"trial (\d) of 3: complete", ended.err)] == [2, 3]
     assert "trials are kept in 'tallyfold-search.db'" in ended.out
     assert (tmp_path / "tallyfold-search.db").exists()
-    interrupted_at(monkeypatch, search_course, 0)
+    interrupted_at(monkeypatch, 0)
     empty = run(*arguments, "--storage", tmp_path / "s.db", "--study", "new", "--json")
     assert empty.code == 130
     assert json.loads(empty.out) == {"rows": []}
@@ -169,15 +140,15 @@ def test_rank_chooses_writes_and_draws(run, counts, tmp_path):
 
 def test_rank_says_how_to_go_on_after_an_interrupt(run, counts, tmp_path, monkeypatch):
     arguments = ("rank", counts, *QUICK, "--ranks", "1,2")
-    interrupted_at(monkeypatch, rank_module, 3)
+    interrupted_at(monkeypatch, 3)
     result = run(*arguments, "--keep", tmp_path / "r.json")
     assert result.code == 130
     assert "run the same command to go on" in result.err
     assert "chosen: 1 component (best: 1)" in result.out
     assert run(*arguments, "--keep", tmp_path / "r.json").code == 0
-    interrupted_at(monkeypatch, rank_module, 0)
+    interrupted_at(monkeypatch, 0)
     assert "nothing was kept. Use --keep FILE" in run(*arguments).err
-    interrupted_at(monkeypatch, rank_module, 1)
+    interrupted_at(monkeypatch, 1)
     early = run(*arguments, "--keep", tmp_path / "new.json")
     assert early.code == 130
     assert "run the same command" in early.err

@@ -9,7 +9,8 @@ import pytest
 
 import tallyfold as tf
 from tallyfold.errors import InferenceError, InterruptedWarning, ParameterError, StorageError
-from tallyfold.evaluation.search import rank
+from tallyfold.evaluation.search import cross_validation
+from tallyfold.evaluation.search.cross_validation import CrossValidation
 from tallyfold.evaluation.search.rank import select_rank
 from tallyfold.evaluation.search.rank_choice import RankChoice
 
@@ -26,12 +27,12 @@ def fits(monkeypatch):
     """Put scores that cost nothing in the place of fits, and note which were asked for."""
     asked = []
 
-    def scored(model, parameters, parts, fold, metric):
+    def scored(self, parameters, fold):
         asked.append((parameters["n_components"], fold))
         noise = np.random.default_rng([parameters["n_components"], fold]).normal()
         return CURVE[parameters["n_components"]] + 0.3 * fold + 0.002 * noise
 
-    monkeypatch.setattr(rank, "fold_score", scored)
+    monkeypatch.setattr(CrossValidation, "score", scored)
     return asked
 
 
@@ -91,12 +92,12 @@ def test_without_the_rule_the_best_is_chosen(tensor, fits):
 
 
 def test_a_number_that_failed_in_a_fold_is_not_chosen(tensor, monkeypatch):
-    def scored(model, parameters, parts, fold, metric):
+    def scored(self, parameters, fold):
         if parameters["n_components"] == 2 and fold == 1:
             raise InferenceError("left the rails")
         return 1.0 * parameters["n_components"]
 
-    monkeypatch.setattr(rank, "fold_score", scored)
+    monkeypatch.setattr(CrossValidation, "score", scored)
     choice = select_rank(tensor, (1, 2), "bptf", folds=3)
     assert choice.chosen == 1
     row = choice.table.set_index("components").loc[2]
@@ -115,12 +116,12 @@ def test_scores_are_kept_as_they_come(tensor, monkeypatch, tmp_path):
     file = tmp_path / "ranks.json"
     calls = itertools.count()
 
-    def scored(model, parameters, parts, fold, metric):
+    def scored(self, parameters, fold):
         if next(calls) == 4:
             raise KeyboardInterrupt
         return CURVE[parameters["n_components"]] + 0.1 * fold
 
-    monkeypatch.setattr(rank, "fold_score", scored)
+    monkeypatch.setattr(CrossValidation, "score", scored)
     with pytest.warns(InterruptedWarning, match="after 4 of 6 fits. Make the same call"):
         part = select_rank(tensor, (1, 2, 3), "bptf", folds=2, path=file)
     assert part.interrupted
@@ -141,7 +142,7 @@ def test_an_interrupt_in_the_first_folds_is_an_interrupt(tensor, monkeypatch):
     def scored(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rank, "fold_score", scored)
+    monkeypatch.setattr(CrossValidation, "score", scored)
     with pytest.raises(KeyboardInterrupt):
         select_rank(tensor, (1, 2), "bptf")
 
@@ -149,12 +150,12 @@ def test_an_interrupt_in_the_first_folds_is_an_interrupt(tensor, monkeypatch):
 def test_an_interrupt_within_a_number_leaves_the_numbers_that_are_whole(tensor, monkeypatch):
     calls = itertools.count()
 
-    def scored(model, parameters, parts, fold, metric):
+    def scored(self, parameters, fold):
         if next(calls) == 5:
             raise KeyboardInterrupt
         return 1.0 * parameters["n_components"]
 
-    monkeypatch.setattr(rank, "fold_score", scored)
+    monkeypatch.setattr(CrossValidation, "score", scored)
     with pytest.warns(InterruptedWarning, match="after 5 of 6 fits.$"):
         assert select_rank(tensor, (1, 2), "bptf", folds=3).chosen == 1
 
@@ -179,7 +180,7 @@ def test_scores_of_another_call_are_refused(tensor, fits, tmp_path, change, mess
 
 def test_scores_of_another_version_are_refused(tensor, fits, tmp_path, monkeypatch):
     select_rank(tensor, (1,), "bptf", folds=2, path=tmp_path / "r.json")
-    monkeypatch.setattr(rank, "__version__", "99.0")
+    monkeypatch.setattr(cross_validation, "__version__", "99.0")
     with pytest.raises(StorageError, match='its tallyfold was .*; here it is "99.0"'):
         select_rank(tensor, (1,), "bptf", folds=2, path=tmp_path / "r.json")
 
@@ -202,7 +203,7 @@ def test_files_that_hold_no_scores_are_left_alone(tensor, fits, tmp_path, text):
         ({"model": "main-effects"}, "main-effects has no components"),
         ({"folds": 1}, "`folds` must be an integer of at least 2"),
         ({"metric": "luck"}, "`metric` must be one of"),
-        ({"tensor": None}, "`tensor` must be a CountTensor"),
+        ({"tensor": None}, "expected a CountTensor; got NoneType as `tensor`"),
     ],
 )
 def test_arguments_are_refused(tensor, arguments, message):

@@ -13,7 +13,7 @@ import pytest
 import tallyfold as tf
 from tallyfold.errors import StorageError
 from tallyfold.evaluation.experiment import Experiment
-from tallyfold.evaluation.search import storage
+from tallyfold.evaluation.search import study
 
 resource = pytest.importorskip("resource", reason="limits are POSIX's")
 
@@ -229,7 +229,8 @@ def test_an_experiment_without_room_keeps_its_finished_fits(tensor, tmp_path):
 
 @pytest.mark.parametrize("room", [0, 20_000, "after the first trials"])
 def test_a_search_whose_storage_finds_no_room_goes_on_later(room, tensor, tmp_path, monkeypatch):
-    monkeypatch.setattr(storage.time, "sleep", lambda _: None)
+    monkeypatch.setattr(study, "HEARTBEAT", 1)
+    monkeypatch.setattr(study, "GRACE", 2)
     file = tmp_path / "s.db"
     given = (tf.BPTF(max_iter=2, backend="numpy"), tensor, SPACE, 2)
     if isinstance(room, str):

@@ -1,8 +1,10 @@
 import subprocess
 import sys
+from copy import deepcopy
 
 import numpy as np
 import pytest
+from tests.inference.states import same_states
 
 import tallyfold as tf
 from tallyfold.inference.cells.training import TrainingCells
@@ -86,20 +88,20 @@ def test_it_starts_at_the_mean_count_and_learns(likelihood, parts):
         state, loss = step.advance(state, epoch)
         losses.append(loss)
     assert losses[-1] < losses[0]
-    assert float(state["steps"]) == 14 * -(-parts.train.nnz // 100)
+    assert state.steps == 14 * -(-parts.train.nnz // 100)
 
 
 @pytest.mark.parametrize("negatives", [0, 3])
 def test_an_epoch_depends_on_its_number_and_the_state_alone(negatives, parts):
     step = make_step(parts, negatives=negatives)
     one, _ = step.advance(step.start(), 1)
-    copy = {name: array.copy() for name, array in one.items()}
+    copy = deepcopy(one)
     two, loss = step.advance(one, 2)
-    assert all(np.array_equal(one[name], copy[name]) for name in one)
+    assert same_states(one, copy)
     again, loss_again = make_step(parts, negatives=negatives).advance(copy, 2)
     assert loss == loss_again
-    assert all(np.array_equal(two[name], again[name]) for name in two)
-    assert not np.array_equal(two["weight_0"], step.advance(copy, 3)[0]["weight_0"])
+    assert same_states(two, again)
+    assert not np.array_equal(two.values["weight_0"], step.advance(copy, 3)[0].values["weight_0"])
 
 
 def test_l2_pulls_parameters_to_zero(parts):
@@ -109,7 +111,7 @@ def test_l2_pulls_parameters_to_zero(parts):
         state = step.start()
         for epoch in range(1, 10):
             state, _ = step.advance(state, epoch)
-        sizes.append(float((state["weight_0"] ** 2).sum()))
+        sizes.append(float((state.values["weight_0"] ** 2).sum()))
     assert sizes[1] < sizes[0] / 2
 
 
@@ -156,11 +158,11 @@ def test_entities_never_trained_are_the_mean_of_the_others(parts):
     seen = [np.ones(size, bool) for size in parts.train.shape]
     seen[0][4] = False
     network = network_of(state, seen, negatives=0)
-    mean = np.delete(state["embedding_0"].astype(float), 4, axis=0).mean(axis=0)
+    mean = np.delete(state.values["embedding_0"].astype(float), 4, axis=0).mean(axis=0)
     np.testing.assert_allclose(network["embedding_0"][[4, -1]], [mean, mean], rtol=1e-5, atol=1e-8)
-    assert np.array_equal(network["embedding_0"][0], state["embedding_0"][0])
+    assert np.array_equal(network["embedding_0"][0], state.values["embedding_0"][0])
     trained = network_of(state, seen, negatives=3)
-    assert np.array_equal(trained["embedding_0"][:-1], state["embedding_0"])
+    assert np.array_equal(trained["embedding_0"][:-1], state.values["embedding_0"])
 
 
 def test_torch_is_not_loaded_by_the_registry_nor_by_predicting(parts, tmp_path):

@@ -1,6 +1,5 @@
 """``tallyfold compare``: which model predicts held-out cells best."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,15 +8,15 @@ import typer
 
 from tallyfold.cli import model_options, model_parameters, options
 from tallyfold.cli.files import files_of
-from tallyfold.cli.long_runs import INTERRUPTED, error_console, progress
+from tallyfold.cli.long_runs import interruptible, number, progress
 from tallyfold.cli.score_table import chosen_metrics
-from tallyfold.cli.terminal import NOTHING, console, print_json, printable, show_table
+from tallyfold.cli.terminal import console, print_json, printable, show_table
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import Console
 
-    from tallyfold.evaluation.experiment import Experiment
     from tallyfold.models.base import CountModel
 
 FLOORS = ("constant", "main-effects")
@@ -70,6 +69,7 @@ def compare(
       tallyfold compare counts.npz --models bptf --zeros observed --json
     """  # noqa: D301
     from tallyfold.data.formats import read_counts
+    from tallyfold.data.split import split
     from tallyfold.evaluation.experiment import Experiment
 
     given = options.reading(axes, value, count_rows, bins, min_nonzeros, top, delimiter)
@@ -79,38 +79,44 @@ def compare(
     model_options.check_share("--holdout", holdout)
     with files_of(files) as paths:
         tensor = read_counts(paths[0] if len(paths) == 1 else paths, **given)
-    experiment = Experiment(
-        {"counts": tensor},
-        chosen,
-        names,
-        range(seeds),
-        {f"{1 - holdout:g}-{holdout:g}": lambda whole, seed: _split(whole, holdout, seed)},
-    )
-    rows = _run(experiment, out)
+    way = f"{1 - holdout:g}-{holdout:g}"
+    splits = {way: lambda whole, seed: split(whole, holdout, random_state=seed)}
+    experiment = Experiment({"counts": tensor}, chosen, names, range(seeds), splits)
+    how = "nothing was kept; --out FOLDER would" if out is None else "run it again to go on"
+    with interruptible(how), progress() as show:
+        rows = experiment.run(
+            out,
+            announce=lambda fit: show(
+                fit.number - 1,
+                fit.total,
+                f"{fit.model}, seed {fit.seed}{' (done before)' if fit.done else ''}",
+                not fit.done,
+            ),
+        )
+    document = _document(rows, names)
     if as_json:
-        print_json(_document(rows, names))
+        print_json(document)
     else:
-        _show(rows, names, f"{tensor.nnz:,} cells, {100 * holdout:g} % held out, zeros {zeros}")
+        about = f"{tensor.nnz:,} cells, {100 * holdout:g} % held out, zeros {zeros}"
+        _show(document, names, about, console())
 
 
 def _models(
     text: str, zeros: str, given: dict[str, model_parameters.Given]
 ) -> "dict[str, CountModel]":
     """Make the floors and the models asked for; each gets the parameters it has."""
-    from tallyfold.evaluation.baselines import floors
+    from tallyfold.evaluation.compare import floors
     from tallyfold.models.registry import MODELS
 
-    if text == "all":
-        names = [name for name in MODELS if name not in FLOORS]
-    else:
-        names = [name for name in options.names(text) or [] if name not in FLOORS]
+    wanted = list(MODELS) if text == "all" else options.names(text) or []
+    names = [name for name in wanted if name not in FLOORS]
     unknown = [name for name in names if name not in MODELS]
     if unknown:
         raise ParameterError(f"--models must be among {', '.join(MODELS)}; got {unknown[0]!r}.")
     known = {name: list(MODELS[name]().get_params()) for name in names}
+    every = list(dict.fromkeys(key for each in known.values() for key in each))
     for key, one in given.items():
-        if key != "zeros" and not any(key in each for each in known.values()):
-            every = list(dict.fromkeys(key for each in known.values() for key in each))
+        if key != "zeros" and key not in every:
             raise model_parameters.unknown_parameter(key, one.where, "these models", every)
     chosen = dict(floors(zeros))  # type: ignore[arg-type]
     for name in names:
@@ -125,58 +131,25 @@ def _metrics(text: str | None, zeros: str) -> list[str]:
     return ["log-pmf" if zeros == "observed" else "log-pmf-positive", "mae-mean", "mae-median"]
 
 
-def _split(tensor: Any, holdout: float, seed: int) -> Any:
-    from tallyfold.data.split import split
-
-    return split(tensor, holdout, random_state=seed)
-
-
-def _run(experiment: "Experiment", out: Path | None) -> "pd.DataFrame":
-    try:
-        with progress(error_console()) as show:
-            return experiment.run(
-                out,
-                announce=lambda fit: show(
-                    fit.number - 1,
-                    fit.total,
-                    f"{fit.model}, seed {fit.seed}{' (done before)' if fit.done else ''}",
-                    not fit.done,
-                ),
-            )
-    except KeyboardInterrupt:
-        how = "nothing was kept; --out FOLDER would" if out is None else "run it again to go on"
-        typer.echo(f"tallyfold: interrupted; {how}.", err=True)
-        raise typer.Exit(INTERRUPTED) from None
-
-
 def _document(rows: "pd.DataFrame", metrics: Sequence[str]) -> dict[str, Any]:
     """Return means, standard errors and errors by model."""
+    from tallyfold.evaluation.pairing import summary
+
+    table = summary(rows).set_index(["model", "metric"])[["mean", "standard_error"]]
+    scores = table.to_dict("index")
     document: dict[str, Any] = {}
     for model, part in rows.groupby("model", sort=False):
         fits = part.drop_duplicates("seed")
-        values = {name: part.loc[part["metric"] == name, "value"].dropna() for name in metrics}
         document[str(model)] = {
             "seeds": len(fits),
             "seconds": float(fits["seconds"].mean()),
-            "scores": {
-                name: {"mean": _mean(each), "standard_error": _standard_error(each)}
-                for name, each in values.items()
-            },
+            "scores": {name: scores[model, name] for name in metrics},
             "errors": sorted(set(fits["error"].dropna())),
         }
     return document
 
 
-def _mean(values: "pd.Series[float]") -> float | None:
-    return float(values.mean()) if len(values) else None
-
-
-def _standard_error(values: "pd.Series[float]") -> float | None:
-    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
-
-
-def _show(rows: "pd.DataFrame", metrics: Sequence[str], about: str) -> None:
-    document = _document(rows, metrics)
+def _show(document: dict[str, Any], metrics: Sequence[str], about: str, out: "Console") -> None:
     lines = [
         (
             printable(model),
@@ -185,16 +158,13 @@ def _show(rows: "pd.DataFrame", metrics: Sequence[str], about: str) -> None:
         )
         for model, each in document.items()
     ]
-    out = console()
-    heads = ["model", *(f"{name}>" for name in metrics), "seconds>"]
-    show_table(out, about, heads, lines)
+    show_table(out, about, ["model", *(f"{name}>" for name in metrics), "seconds>"], lines)
     for model, each in document.items():
         for error in each["errors"]:
             line = f"failed: {printable(model)}: {printable(error)}"
             out.print(line, markup=False, soft_wrap=True)
 
 
-def _with_error(mean: float | None, standard_error: float | None) -> str:
-    if mean is None:
-        return NOTHING
-    return f"{mean:.4f}" + ("" if standard_error is None else f" ±{standard_error:.4f}")
+def _with_error(mean: float, standard_error: float) -> str:
+    has_error = standard_error == standard_error  # not nan, as with one seed
+    return number(mean) + (f" ±{standard_error:.4f}" if has_error else "")

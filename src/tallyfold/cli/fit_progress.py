@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tallyfold.cli.long_runs import error_console, progress
+from tallyfold.cli.long_runs import progress
 from tallyfold.cli.terminal import duration
 from tallyfold.errors import InterruptedWarning
 
@@ -24,7 +24,7 @@ def shown_progress(what: str) -> Iterator["Callable[[Progress], None]"]:
     """Give a callback that shows a fit on standard error: a bar, or now and then a line."""
     seconds: list[float] = []
     last_line = time.monotonic()
-    with progress(error_console()) as show:
+    with progress() as show:
 
         def callback(step: "Progress") -> None:
             nonlocal last_line

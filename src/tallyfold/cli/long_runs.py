@@ -29,25 +29,17 @@ def check_targets(files: Mapping[str, Path | None]) -> None:
             refuse_unwritable(file)
 
 
-def error_console() -> Console:
-    """Return a console for standard error, where progress goes."""
-    return Console(stderr=True, highlight=False)
-
-
 @contextmanager
-def progress(errors: Console) -> Iterator[Show]:
+def progress() -> Iterator[Show]:
     """Give a function to show progress with: done, total, words, and whether to log them.
 
-    On a terminal it is a bar; elsewhere a line for each thing that is worth a line in a log.
+    On a terminal it is a bar, on standard error; elsewhere a line for each thing worth logging.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (
-        BarColumn(24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
+    errors = Console(stderr=True, highlight=False)
+    words = TextColumn("{task.description}")
+    columns = (BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), words)
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("starting", total=None)
 

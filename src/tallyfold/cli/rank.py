@@ -1,22 +1,14 @@
 """``tallyfold rank``: how many components."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tallyfold.cli import options, search_options
-from tallyfold.cli.long_runs import (
-    check_targets,
-    end,
-    error_console,
-    interruptible,
-    number,
-    progress,
-)
-from tallyfold.cli.search_options import chosen_model, training_part
-from tallyfold.cli.terminal import console, printable, show_table
+from tallyfold.cli.long_runs import check_targets, end, interruptible, progress
+from tallyfold.cli.search_options import chosen_model, show_errors, training_part
+from tallyfold.cli.terminal import console, number_of, print_json, records, show_frame
 from tallyfold.errors import InferenceError, ParameterError
 
 if TYPE_CHECKING:
@@ -25,8 +17,14 @@ if TYPE_CHECKING:
     from tallyfold.evaluation.search.rank import RankProgress
     from tallyfold.evaluation.search.rank_choice import RankChoice
 
-
 FIGURES = (".png", ".svg", ".pdf")
+HEADS = {"difference": "behind", "difference_se": "its se"}
+FORMATS = {
+    "components": "d",
+    **dict.fromkeys(("mean", "se", *HEADS.values()), ".4f"),
+    "failed": "",
+    "seconds": ".1f",
+}
 
 
 def rank(
@@ -81,12 +79,11 @@ def rank(
     if plot is not None and plot.suffix.lower() not in FIGURES:
         raise ParameterError(f"--plot must end in {', '.join(FIGURES)}; got {str(plot)!r}.")
     tensor = training_part(files, given, test_size, seed)
-    chosen = chosen_model(model, fixed)
-    with interruptible("nothing was kept. Use --keep FILE"), progress(error_console()) as shown:
+    with interruptible("nothing was kept. Use --keep FILE"), progress() as shown:
         found = select_rank(
             tensor,
             numbers,
-            chosen,
+            chosen_model(model, fixed),
             folds,
             not best,
             metric=metric,
@@ -101,7 +98,13 @@ def rank(
     if plot is not None and has_choice:
         _draw(found, plot)
     if as_json:
-        typer.echo(json.dumps(_document(found, has_choice), indent=2))
+        numbers_found = {
+            "metric": found.metric,
+            "chosen": found.chosen if has_choice else None,
+            "best": found.best if has_choice else None,
+            "table": records(found.table),
+        }
+        print_json(numbers_found)
     else:
         _show(found, has_choice, console())
     end(found.interrupted, has_choice, keep is not None)
@@ -116,8 +119,7 @@ def _ranks(text: str) -> list[int]:
 
 def _step(step: "RankProgress", folds: int) -> tuple[int, int, str, bool]:
     score = "failed" if step.score is None else f"{step.score:.4f}"
-    noun = "component" if step.components == 1 else "components"
-    words = f"{step.components} {noun}, fold {step.fold + 1} of {folds}: {score}"
+    words = f"{number_of(step.components, 'component')}, fold {step.fold + 1} of {folds}: {score}"
     return step.number, step.total, words, True
 
 
@@ -138,33 +140,14 @@ def _draw(found: "RankChoice", file: Path) -> None:
         figure.savefig(targets.file, dpi=150, bbox_inches="tight")
 
 
-def _document(found: "RankChoice", has_choice: bool) -> dict[str, object]:
-    return {
-        "metric": found.metric,
-        "chosen": found.chosen if has_choice else None,
-        "best": found.best if has_choice else None,
-        "table": json.loads(found.table.to_json(orient="records", double_precision=15)),
-    }
-
-
 def _show(found: "RankChoice", has_choice: bool, to: "Console") -> None:
-    rows = [
-        (
-            str(row["components"]),
-            *(number(row[name]) for name in ("mean", "se", "difference", "difference_se")),
-            str(row["failed"] or ""),
-            number(row["seconds"], 1),
-        )
-        for row in found.table.to_dict("records")
-    ]
-    heads = ["components>", "mean>", "se>", "behind>", "its se>", "failed>", "seconds>"]
-    show_table(to, f"Held-out {found.metric}", heads, rows)
-    for error in found.scores["error"].dropna().unique()[:5]:
-        to.print(f"failed: {printable(error)}", markup=False, soft_wrap=True)
+    table = found.table.drop(columns="folds").rename(columns=HEADS)
+    table["failed"] = [failed or "" for failed in table["failed"]]
+    show_frame(to, f"Held-out {found.metric}", table, FORMATS)
+    show_errors(to, found.scores)
     if not has_choice:
         to.print("\nNo number of components was scored in every fold.")
         return
-    noun = "component" if found.chosen == 1 else "components"
-    to.print(f"\nchosen: {found.chosen} {noun} (best: {found.best})")
+    to.print(f"\nchosen: {number_of(found.chosen, 'component')} (best: {found.best})")
     if found.at_edge:
         to.print("It is the largest number that was tried: larger ones may be better still.")

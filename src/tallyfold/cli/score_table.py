@@ -45,8 +45,7 @@ def scored(
     train: "CountTensor | None" = None,
 ) -> Scores:
     """Score a model on cells, and beside it, if there are cells to fit them on, its floors."""
-    from tallyfold.evaluation.baselines import floors
-    from tallyfold.evaluation.compare import compare
+    from tallyfold.evaluation.compare import compare, floors
     from tallyfold.evaluation.metrics import scores_of
 
     found: Scores = {model.name: scores_of(model, test, metrics, train)}

@@ -1,14 +1,18 @@
 """The options that ``tune`` and ``rank`` share, and what becomes of them."""
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tallyfold.cli import model_options, model_parameters
+from tallyfold.cli.model_options import AsJson as AsJson
+from tallyfold.cli.terminal import printable
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
     from tallyfold.data.tensor import CountTensor
     from tallyfold.models.base import CountModel
 
@@ -34,9 +38,6 @@ TestSize = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the test part and of the folds.")]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Write one JSON object, for a program to read.")
-]
 
 
 def training_part(
@@ -56,15 +57,7 @@ def chosen_model(name: str, fixed: Sequence[str] | None) -> "CountModel":
     return model_parameters.chosen_model(name, None, model_parameters.settings(fixed))
 
 
-def parsed(text: str) -> Any:
-    """Read a value: a number, true, false, null or a JSON list; anything else is a word.
-
-    Examples
-    --------
-    >>> parsed("0.5"), parsed("null"), parsed("poisson")
-    (0.5, None, 'poisson')
-    """
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+def show_errors(to: "Console", rows: "pd.DataFrame") -> None:
+    """Print the first five errors of fits that failed."""
+    for error in rows["error"].dropna().unique()[:5]:
+        to.print(f"failed: {printable(error)}", markup=False, soft_wrap=True)

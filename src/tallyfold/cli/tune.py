@@ -8,25 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallyfold.cli import options, search_options
-from tallyfold.cli.long_runs import (
-    GO_ON,
-    check_targets,
-    end,
-    error_console,
-    interruptible,
-    number,
-    progress,
-)
-from tallyfold.cli.search_options import chosen_model, parsed, training_part
-from tallyfold.cli.terminal import console, printable, show_table
+from tallyfold.cli.long_runs import GO_ON, check_targets, end, interruptible, progress
+from tallyfold.cli.search_options import chosen_model, show_errors, training_part
+from tallyfold.cli.terminal import console, print_json, records, show_frame
 from tallyfold.errors import ParameterError
-from tallyfold.evaluation.search.storage import SEARCH_FILE, shown_place
+from tallyfold.evaluation.search.study import SEARCH_FILE, shown_place
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallyfold.evaluation.search.course import SearchProgress
     from tallyfold.evaluation.search.result import Search
+    from tallyfold.evaluation.search.trials import SearchProgress
+
+FORMATS = {"trial": "d", "mean": ".4f", "se": ".4f", "seconds": ".1f"}
 
 
 def tune(
@@ -93,11 +87,9 @@ def tune(
     given = options.reading(axes, value, count_rows, bins, min_nonzeros, top, delimiter)
     check_targets({"--out": out})
     tensor = training_part(files, given, test_size, seed)
-    chosen = chosen_model(model, fixed)
-    errors = error_console()
-    with interruptible(GO_ON), progress(errors) as shown:
+    with interruptible(GO_ON), progress() as shown:
         found = search_for(
-            chosen,
+            chosen_model(model, fixed),
             tensor,
             _space(space, choices),
             folds,
@@ -113,8 +105,7 @@ def tune(
         found.save(out)
     if as_json:
         document = found.document() if has_best else {}
-        rows = json.loads(found.trials.to_json(orient="records", double_precision=15))
-        typer.echo(json.dumps(document | {"rows": rows}, ensure_ascii=False, indent=2))
+        print_json(document | {"rows": records(found.trials)})
     else:
         _show(found, out, console())
         console().print(f"trials are kept in {shown_place(storage)}", markup=False, soft_wrap=True)
@@ -135,48 +126,39 @@ def _space(space: str | None, choices: Sequence[str] | None) -> Any:
             ) from None
         except ValueError as error:
             raise ParameterError(f"--space {space}: not JSON ({error}).") from None
-    pairs = options.pairs("--choices", list(choices or []))
+    pairs = options.pairs("--choices", list(choices or [])) or {}
     if not pairs:
         return found
-    tried = {
-        key: [parsed(each) for each in options.names(text) or ()] for key, text in pairs.items()
-    }
+    tried = {key: [_parsed(word) for word in options.names(pairs[key]) or ()] for key in pairs}
     return dict(SPACES.get(space or "", found or {})) | tried
+
+
+def _parsed(text: str) -> Any:
+    """Read a value: a number, true, false, null or a JSON list; anything else is a word."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _step(step: "SearchProgress") -> tuple[float, int, str, bool]:
     ended = step.state != "running"
-    done = step.trial - 1 + (1.0 if ended else step.fold / step.folds)
+    done = step.trial if ended else step.trial - 1
     best = "" if step.best is None else f", best {step.best:.4f}"
     state = step.state if ended else f"fold {step.fold} of {step.folds}"
     mean = "" if step.score is None else f" {step.score:.4f}"
-    return (
-        int(done),
-        step.trials,
-        f"trial {step.trial} of {step.trials}: {state}{mean}{best}",
-        ended,
-    )
+    words = f"trial {step.trial} of {step.trials}: {state}{mean}{best}"
+    return done, step.trials, words, ended
 
 
 def _show(found: "Search", out: Path | None, to: "Console") -> None:
-    names = [n for n in found.trials.columns if n not in ("number", "state", "seconds", "error")]
-    names = [name for name in names if not name.startswith("fold_") and name not in ("mean", "se")]
-    rows = [
-        (
-            str(row["number"] + 1),
-            row["state"],
-            *(printable(row[name]) for name in names),
-            number(row["mean"]),
-            number(row["se"]),
-            number(row["seconds"], 1),
-        )
-        for row in found.trials.to_dict("records")
-    ]
-    title = f"Held-out {found.metric} over {found.folds} folds"
-    heads = ["trial>", "state", *names, "mean>", "se>", "seconds>"]
-    show_table(to, title, heads, rows)
-    for error in found.trials["error"].dropna().unique()[:5]:
-        to.print(f"failed: {printable(error)}", markup=False, soft_wrap=True)
+    folds = [f"fold_{fold + 1}" for fold in range(found.folds)]
+    table = found.trials.drop(columns=[*folds, "error"])
+    parameters = table.columns[2:-3]
+    table[parameters] = table[parameters].map(str)
+    table = table.assign(number=table["number"] + 1).rename(columns={"number": "trial"})
+    show_frame(to, f"Held-out {found.metric} over {found.folds} folds", table, FORMATS)
+    show_errors(to, found.trials)
     running = int((found.trials["state"] == "running").sum())
     if running and not found.interrupted:
         to.print(f"{running} still running in another process: run this again when it is done.")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import DataError, ParameterError, TallyfoldError
-from tallyfold.evaluation.metrics import METRICS, checked_metrics, scores_of
+from tallyfold.errors import DataError, ParameterError
+from tallyfold.evaluation.fit_and_score import fit_and_score
+from tallyfold.evaluation.metrics import METRICS, checked_metrics
 from tallyfold.models.base import CountModel
+from tallyfold.models.constant import Constant
 from tallyfold.models.expected import checked_model, checked_tensor
+from tallyfold.models.main_effects import MainEffects
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +54,7 @@ def compare(
     """
     import pandas as pd
 
-    checked_metrics(metrics)
+    scores = checked_metrics(metrics)
     if not isinstance(models, Mapping) or not models:
         raise ParameterError(
             "`models` must be models by the name of their row, such as {'BPTF': BPTF()}; got "
@@ -70,18 +72,27 @@ def compare(
     for name, model in models.items():
         if announce is not None:
             announce(name)
-        rows.append({"model": name} | _row(model, train, test, metrics))
+        measured, values = fit_and_score(model, train, test, scores)
+        rows.append({"model": name} | measured | values)
     columns = ["model", "seconds", "iterations", *metrics, "error"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _row(
-    model: CountModel, train: CountTensor, test: CountTensor, metrics: Sequence[str]
-) -> dict[str, Any]:
-    start = time.perf_counter()
-    try:
-        model.fit(train)
-    except TallyfoldError as error:
-        return {"seconds": time.perf_counter() - start, "error": str(error)}
-    row = {"seconds": time.perf_counter() - start, "iterations": model.n_iter_}
-    return row | scores_of(model, test, metrics, train)
+def floors(zeros: Literal["missing", "observed"] = "missing") -> dict[str, CountModel]:
+    """Return, by name, models that know nothing of how entities go together.
+
+    Parameters
+    ----------
+    zeros
+        Whether cells without an entry are ``"missing"`` or ``"observed"`` zeros.
+
+    Examples
+    --------
+    >>> list(floors())
+    ['constant Poisson', 'constant negative binomial', 'main effects']
+    """
+    return {
+        "constant Poisson": Constant(likelihood="poisson", zeros=zeros),
+        "constant negative binomial": Constant(zeros=zeros),
+        "main effects": MainEffects(zeros=zeros),
+    }

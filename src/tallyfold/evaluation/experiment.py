@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-import math
 import os
 import sys
-import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallyfold.data.split import Split, split
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import InterruptedWarning, ParameterError, StorageError, TallyfoldError
-from tallyfold.evaluation.memory import peak_memory
-from tallyfold.evaluation.metrics import METRICS, Metric, checked_metrics, scores_of
-from tallyfold.evaluation.predictions import Predictions
+from tallyfold.errors import ParameterError, StorageError
+from tallyfold.evaluation.fit_and_score import Scores as Scores
+from tallyfold.evaluation.fit_and_score import fit_and_score
+from tallyfold.evaluation.metrics import METRICS, checked_metrics
 from tallyfold.evaluation.row_folder import Row, RowFolder, frame_of
 from tallyfold.inference.fit.checkpoint import fingerprint
 from tallyfold.models.base import CountModel
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
 
 Tensors = Mapping[str, CountTensor | Callable[[], CountTensor]]
 Splitter = Callable[[CountTensor, int], Split]
-Scores = Mapping[str, Metric | Callable[[Predictions], float | None]]
 
 DEFAULT_SPLIT = "80-20"
 
@@ -46,6 +42,11 @@ class Fit(NamedTuple):
     model: str
     seed: int
     done: bool
+
+    @property
+    def key(self) -> tuple[str | int, ...]:
+        """What tells the fit from others of its experiment."""
+        return self.dataset, self.split, self.model, self.seed
 
     @property
     def text(self) -> str:
@@ -102,20 +103,16 @@ class Experiment:
         seeds: Sequence[int] = (0,),
         splits: Mapping[str, Splitter] | None = None,
     ) -> None:
-        for name, given in (("tensors", tensors), ("models", models)):
-            if not isinstance(given, Mapping):
-                raise ParameterError(f"`{name}` must be a dict by name; got {given!r}.")
-        if not isinstance(seeds, Iterable) or isinstance(seeds, str):  # type: ignore[unreachable]
-            raise ParameterError(f"`seeds` must be a list of seeds; got {seeds!r}.")
-        self.tensors, self.models = dict(tensors), dict(models)
+        splits = {DEFAULT_SPLIT: held_out_fifth} if splits is None else splits
+        self.tensors = _checked(tensors, "tensors", (CountTensor, Callable), "tensors or functions")
+        self.models = _checked(models, "models", CountModel, "models of tallyfold")
+        self.splits = _checked(splits, "splits", Callable, "functions of a tensor and a seed")
         self.metrics: Scores = (
             dict(metrics) if isinstance(metrics, Mapping) else checked_metrics(metrics)
         )
-        self.seeds = list(seeds)
-        if not isinstance(splits, Mapping | None):
-            raise ParameterError(f"`splits` must be a dict by name; got {splits!r}.")
-        self.splits = {DEFAULT_SPLIT: held_out_fifth} if splits is None else dict(splits)
-        self._check()
+        if not self.metrics:
+            raise ParameterError("`metrics` must name at least one; got none.")
+        self.seeds = _checked_seeds(seeds)
         self._last_split: tuple[tuple[Any, ...], Split, str] | None = None
 
     def run(
@@ -157,19 +154,13 @@ class Experiment:
 
     def _fits(self) -> Iterator[Fit]:
         """Yield all fits; those of one data set follow each other."""
-        keys = [
-            (dataset, way, model, seed)
-            for dataset in self.tensors
-            for way in self.splits
-            for seed in self.seeds
-            for model in self.models
-        ]
-        for number, key in enumerate(keys, start=1):
-            yield Fit(number, len(keys), *key, done=False)
+        keys = list(itertools.product(self.tensors, self.splits, self.seeds, self.models))
+        for number, (dataset, way, seed, model) in enumerate(keys, start=1):
+            yield Fit(number, len(keys), dataset, way, model, seed, done=False)
 
     def _before(self, kept: RowFolder, fit: Fit, retry: bool) -> list[Row] | None:
         """Return the rows of a fit that was run before, if they are of this experiment."""
-        rows = kept.read(_key(fit))
+        rows = kept.read(fit.key)
         if rows is None or (retry and rows[0]["error"] is not None):
             return None
         made_by = rows[0]["version"]
@@ -190,11 +181,15 @@ class Experiment:
 
     def _run_one(self, fit: Fit, kept: RowFolder) -> list[Row]:
         train, test = self._split(fit)[0]
-        model = _fresh(self.models[fit.model], fit.seed)
-        about = {
+        parameters = self.models[fit.model].get_params()
+        if "random_state" in parameters:
+            parameters["random_state"] = fit.seed
+        model = type(self.models[fit.model])(**parameters)
+        measured, scores = fit_and_score(model, train, test, self.metrics)
+        about = measured | {
             "dataset": fit.dataset,
             "split": fit.split,
-            "zeros": str(model.get_params()["zeros"]),
+            "zeros": str(parameters["zeros"]),
             "model": fit.model,
             "seed": fit.seed,
             "train_cells": train.nnz,
@@ -202,9 +197,8 @@ class Experiment:
             "version": __version__,
             "setting": self._setting(fit),
         }
-        about, scores = _fitted_and_scored(about, model, train, test, self.metrics)
         rows = [about | {"metric": name, "value": scores.get(name)} for name in self.metrics]
-        kept.write(_key(fit), rows)
+        kept.write(fit.key, rows)
         return rows
 
     def _tensor(self, name: str) -> CountTensor:
@@ -229,90 +223,24 @@ class Experiment:
         text = json.dumps([parameters, sorted(self.metrics)], sort_keys=True, default=str)
         return f"{hashlib.sha256(text.encode()).hexdigest()[:16]} {self._split(fit)[1]}"
 
-    def _check(self) -> None:
-        for what in ("tensors", "models", "metrics", "seeds", "splits"):
-            if not getattr(self, what):
-                raise ParameterError(f"`{what}` must name at least one; got none.")
-        for tensor in self.tensors.values():
-            if not callable(tensor):
-                checked_tensor(tensor, "tensors")
-        for name, model in self.models.items():
-            if not isinstance(model, CountModel):
-                raise ParameterError(
-                    f"`models` must hold models of tallyfold; got {type(model).__name__} for "
-                    f"{name!r}."
-                )
-        for name, way in self.splits.items():
-            if not callable(way):
-                raise ParameterError(
-                    f"`splits` must hold functions of a tensor and a seed; got {way!r} for "
-                    f"{name!r}."
-                )
-        for seed in self.seeds:
-            check_parameters({"seeds": seed}, {"seeds": SEED})
-        if len(set(self.seeds)) < len(self.seeds):
-            raise ParameterError(f"`seeds` must name each once; got {self.seeds}.")
+
+def _checked(given: Any, name: str, kind: Any, wanted: str) -> dict[str, Any]:
+    """Refuse what is no dict by name, or holds something else than is wanted."""
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"`{name}` must be a dict by name; got {given!r}.")
+    if not given:
+        raise ParameterError(f"`{name}` must name at least one; got none.")
+    for key, each in given.items():
+        if not isinstance(each, kind):
+            raise ParameterError(f"`{name}` must hold {wanted}; got {each!r} for {key!r}.")
+    return dict(given)
 
 
-def _fresh(model: CountModel, seed: int) -> CountModel:
-    """Return an unfitted copy with another seed."""
-    parameters = model.get_params()
-    if "random_state" in parameters:
-        parameters["random_state"] = seed
-    return type(model)(**parameters)
-
-
-def _fitted_and_scored(
-    about: Row, model: CountModel, train: CountTensor, test: CountTensor, metrics: Scores
-) -> tuple[Row, dict[str, float | None]]:
-    """Fit and score a model; a failure becomes the row's error."""
-    start, error, scores = time.perf_counter(), None, {}
-    iterations, seconds = None, None
-    with peak_memory() as peak:
-        try:
-            _fit_whole(model, train)
-            seconds, iterations = time.perf_counter() - start, model.n_iter_
-            scores = _scores(model, test, train, metrics)
-        except TallyfoldError as problem:
-            error = str(problem)
-        except Exception as problem:  # whatever it is, it belongs in the table
-            error = f"{type(problem).__name__}: {problem}"
-    ended = time.perf_counter() - start if seconds is None else seconds
-    measured = {"seconds": ended, "peak_mib": peak.mib, "iterations": iterations, "error": error}
-    return about | measured, scores
-
-
-def _scores(
-    model: CountModel, test: CountTensor, train: CountTensor, metrics: Scores
-) -> dict[str, float | None]:
-    named = [name for name, score in metrics.items() if isinstance(score, Metric)]
-    said = Predictions(model, test, train)
-    own = {
-        name: _number(name, score(said))
-        for name, score in metrics.items()
-        if not isinstance(score, Metric)
-    }
-    return scores_of(model, test, named, train=train) | own
-
-
-def _number(name: str, value: Any) -> float | None:
-    """Return what a score of the user's own gave; what is no number is no value."""
-    if value is None:
-        return None
-    if not isinstance(value, Real):
-        raise ParameterError(f"the score {name!r} must return a number or None; got {value!r}.")
-    return float(value) if math.isfinite(value) else None
-
-
-def _fit_whole(model: CountModel, train: CountTensor) -> None:
-    """Fit a model; Ctrl-C ends the experiment, for half a fit has no place in a table."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", InterruptedWarning)
-        try:
-            model.fit(train)
-        except InterruptedWarning:
-            raise KeyboardInterrupt from None
-
-
-def _key(fit: Fit) -> tuple[Any, ...]:
-    return fit.dataset, fit.split, fit.model, fit.seed
+def _checked_seeds(seeds: Any) -> list[int]:
+    if not isinstance(seeds, Iterable) or isinstance(seeds, str) or not list(seeds):
+        raise ParameterError(f"`seeds` must be a list of seeds; got {seeds!r}.")
+    for seed in (numbers := list(seeds)):
+        check_parameters({"seeds": seed}, {"seeds": SEED})
+    if len(set(numbers)) < len(numbers):
+        raise ParameterError(f"`seeds` must name each once; got {numbers}.")
+    return numbers

@@ -106,10 +106,10 @@ def paired(
     (5, 0.0066, 0.03125)
     """
     frame = _checked(rows)
-    sign = {"larger": 1.0, "smaller": -1.0}[_direction(metric, better)]
+    sign = _sign(metric, better)
     ours = _values(frame, model, metric, zeros)
     theirs = _values(frame, other, metric, other_zeros or zeros)
-    differences = _differences(ours, theirs, _target(metric))
+    differences = _differences(ours, theirs, METRICS[metric].target if metric in METRICS else None)
     if differences.empty:
         raise DataError(
             f"{model!r} and {other!r} have no dataset and seed in common with a {metric!r} of both."
@@ -145,19 +145,15 @@ def _checked(rows: Any) -> pd.DataFrame:
     return frame
 
 
-def _direction(metric: str, better: str | None) -> Literal["larger", "smaller"]:
-    if better in ("larger", "smaller"):
-        return better  # type: ignore[return-value]
-    if better is not None or metric not in METRICS:
+def _sign(metric: str, better: str | None) -> float:
+    """Return 1 for a score of which larger is better, and -1 for all others."""
+    known = METRICS[metric].better if metric in METRICS else None
+    if better not in (None, "larger", "smaller") or (better or known) is None:
         raise ParameterError(
             f"`better` must be 'larger' or 'smaller' for {metric!r}, which is none of "
             f"{', '.join(METRICS)}; got {better!r}."
         )
-    return "larger" if METRICS[metric].better == "larger" else "smaller"
-
-
-def _target(metric: str) -> float | None:
-    return METRICS[metric].target if metric in METRICS else None
+    return 1.0 if (better or known) == "larger" else -1.0
 
 
 def _values(frame: pd.DataFrame, model: str, metric: str, zeros: str | None) -> pd.Series[float]:

@@ -49,21 +49,16 @@ Row = dict[str, Any]
 
 
 class RowFolder:
-    """The rows of an experiment, in a folder or (without one) in memory only."""
+    """The rows of an experiment in a folder; without one, nothing is kept."""
 
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
-        self._place = None if folder is None else Path(folder)
-        self._in_memory: dict[str, list[Row]] = {}
-        if self._place is not None:
-            _refuse_unwritable(self._place)
+        self._folder = None if folder is None else Path(folder)
+        if self._folder is not None:
+            _refuse_unwritable(self._folder)
 
     def read(self, key: Sequence[Any]) -> list[Row] | None:
         """Return the rows kept under a key; None if there are none yet."""
-        name = _name(key)
-        if self._place is None:
-            return self._in_memory.get(name)
-        file = self._place / name
-        if not file.exists():
+        if self._folder is None or not (file := self._folder / _name(key)).exists():
             return None
         try:
             rows: list[Row] = pq.read_table(file, schema=SCHEMA).to_pylist()
@@ -75,19 +70,22 @@ class RowFolder:
 
     def write(self, key: Sequence[Any], rows: list[Row]) -> None:
         """Keep rows under a key, in the place of any that were there."""
-        name = _name(key)
-        if self._place is None:
-            self._in_memory[name] = rows
+        if self._folder is None:
             return
         buffer = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), buffer)
-        try:
-            replace_file(self._place / name, buffer.getvalue())
-        except OSError as error:
-            raise StorageError(
-                f"{str(self._place)!r} could not be written: {error.strerror or error}. The rows "
-                "of finished fits are still there. Make room, and run the same again to go on."
-            ) from error
+        write_results(self._folder / _name(key), buffer.getvalue())
+
+
+def write_results(file: Path, data: bytes) -> None:
+    """Write a file of results, whole or not at all; what the system refuses is a StorageError."""
+    try:
+        replace_file(file, data)
+    except OSError as error:
+        raise StorageError(
+            f"{str(file)!r} could not be written: {error.strerror or error}. Earlier results of "
+            "finished fits are still there. Make room, and run the same again to go on."
+        ) from error
 
 
 def frame_of(rows: Sequence[Row]) -> pd.DataFrame:

@@ -1,22 +1,102 @@
-"""One model on one fold, as searches and rank choices see it."""
+"""The cross-validation that searches and rank choices share."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.data.split import Split
-from tallyfold.errors import InferenceError, InterruptedWarning, ParameterError
+from tallyfold.data.split import Split, k_folds
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import (
+    InferenceError,
+    InterruptedWarning,
+    ParameterError,
+    TallyfoldError,
+)
+from tallyfold.evaluation.fit_and_score import fit_whole
 from tallyfold.evaluation.metrics import METRICS, scores_of
-from tallyfold.models.base import CountModel
+from tallyfold.inference.fit.checkpoint import fingerprint
+from tallyfold.models.base import CountModel, checked_tensor
+from tallyfold.models.parameters import SEED, check_parameters, integer
 from tallyfold.models.registry import MODELS
+from tallyfold.version import __version__
 
 LARGEST_SEED = 2**63
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """A model, the folds it is fitted and scored on, and the score."""
+
+    model: CountModel
+    folds: Sequence[Split]
+    metric: str
+    random_state: int
+
+    def score(self, parameters: Mapping[str, Any], fold: int) -> float:
+        """Fit the model with some parameters changed on one fold; return its held-out score.
+
+        The seed is the model's own plus the fold's number: the same for all settings that are
+        compared, so that they share their luck, and another in each fold, so that a mean over
+        folds does not hang on one start.
+        """
+        settings = self.model.get_params() | dict(parameters)
+        if "random_state" in settings:
+            settings["random_state"] = (settings["random_state"] + fold) % LARGEST_SEED
+        fitted = type(self.model)(**settings)
+        train, test = self.folds[fold]
+        fit_whole(fitted, train)
+        score = scores_of(fitted, test, [self.metric], train)[self.metric]
+        if score is None:
+            raise ParameterError(
+                f"{self.model.name} with these parameters has no distribution of counts, so no "
+                f"{self.metric!r}; use metric='rmse' or 'mae-mean'."
+            )
+        if not math.isfinite(score):
+            raise InferenceError(f"the score {self.metric!r} of fold {fold + 1} is {score}.")
+        return float(score)
+
+    def attempt(self, parameters: Mapping[str, Any], fold: int) -> tuple[float | None, str | None]:
+        """Return the score of one fold, or None and the error of a fit that failed."""
+        try:
+            return self.score(parameters, fold), None
+        except (TallyfoldError, MemoryError) as error:
+            return None, str(error) or type(error).__name__
+
+    def identity(
+        self, tensor: CountTensor, searched: Sequence[str], space: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return all that decides the scores: the space, and what is not `searched`."""
+        fixed = {n: v for n, v in self.model._plain_parameters().items() if n not in searched}
+        return {
+            "tallyfold": __version__,
+            "model": self.model.name,
+            **{f"space.{key}": given for key, given in space.items()},
+            **{f"parameters.{name}": value for name, value in fixed.items()},
+            "tensor": fingerprint(tensor),
+            "folds": len(self.folds),
+            "metric": self.metric,
+            "random_state": self.random_state,
+        }
+
+
+def cross_validation(
+    model: CountModel, tensor: CountTensor, folds: int, metric: str | None, random_state: int
+) -> CrossValidation:
+    """Check the arguments and cut the folds."""
+    check_parameters(
+        {"folds": folds, "random_state": random_state},
+        {"folds": integer(2), "random_state": SEED},
+    )
+    score = metric_for(model, metric)
+    parts = k_folds(checked_tensor(tensor, "tensor"), folds, random_state=random_state)
+    return CrossValidation(model, parts, score, random_state)
 
 
 def fresh_model(model: str | type[CountModel] | CountModel) -> CountModel:
@@ -49,34 +129,14 @@ def metric_for(model: CountModel, metric: str | None) -> str:
     return metric
 
 
-def fold_score(
-    model: CountModel, parameters: Mapping[str, Any], parts: Split, fold: int, metric: str
-) -> float:
-    """Fit a model with some parameters changed on one fold, and return its held-out score.
-
-    The seed is the model's own plus the fold's number: the same for all settings that are
-    compared, so that they share their luck, and another in each fold, so that a mean over folds
-    does not hang on one start. Ctrl-C during the fit is a KeyboardInterrupt here: the score of a
-    fit cut short would be compared with those of whole ones.
-    """
-    settings = model.get_params() | dict(parameters)
-    if "random_state" in settings:
-        settings["random_state"] = (settings["random_state"] + fold) % LARGEST_SEED
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", InterruptedWarning)
-        try:
-            fitted = type(model)(**settings).fit(parts.train)
-        except InterruptedWarning:
-            raise KeyboardInterrupt from None
-    score = scores_of(fitted, parts.test, [metric], parts.train)[metric]
-    if score is None:
-        raise ParameterError(
-            f"{model.name} with these parameters has no distribution of counts, so no {metric!r}; "
-            "use metric='rmse' or 'mae-mean'."
-        )
-    if not math.isfinite(score):
-        raise InferenceError(f"the score {metric!r} of fold {fold + 1} is {score}.")
-    return float(score)
+def warn_interrupted(work: str, done: str, stored: bool) -> None:
+    """Warn that Ctrl-C came before all was done, and say how to go on."""
+    how = " Make the same call to go on." if stored else ""
+    warnings.warn(
+        f"the {work} was interrupted after {done}.{how}",
+        InterruptedWarning,
+        stacklevel=3,
+    )
 
 
 def standard_error(scores: Sequence[float] | npt.NDArray[np.float64]) -> float | None:

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tallyfold.data.split import Split, k_folds
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import InterruptedWarning, ParameterError, TallyfoldError
-from tallyfold.evaluation.search.cross_validation import fold_score, fresh_model, metric_for
-from tallyfold.evaluation.search.kept_rows import KeptRows
+from tallyfold.errors import ParameterError, StorageError
+from tallyfold.evaluation.row_folder import write_results
+from tallyfold.evaluation.search.cross_validation import (
+    cross_validation,
+    fresh_model,
+    warn_interrupted,
+)
 from tallyfold.evaluation.search.rank_choice import RankChoice
-from tallyfold.inference.fit.checkpoint import fingerprint
+from tallyfold.evaluation.search.study import refuse_other
 from tallyfold.models.base import CountModel
-from tallyfold.models.parameters import SEED, check_parameters, integer
-from tallyfold.version import __version__
+from tallyfold.models.parameters import check_parameters, integer
 
+Rows = dict[tuple[int, int], dict[str, Any]]
+"""Scores by number of components and fold."""
+
+FORMAT = "tallyfold-ranks"
+COLUMNS = ["components", "fold", "score", "seconds", "error"]
 POSITIVE = replace(integer(1), wanted="a list of positive integers")
 RANKS = (1, 2, 3, 5, 8, 13, 20)
 
 
 class RankProgress(NamedTuple):
-    """What a callback is told after each fit: the `number`-th of `total`."""
+    """What a callback is given after each fit: the `number`-th of `total`."""
 
     number: int
     total: int
@@ -89,55 +97,37 @@ def select_rank(
     >>> select_rank(tensor, (1, 2, 3), tf.BPTF(max_iter=30), folds=3).chosen
     2
     """
+    import pandas as pd
+
     fixed = fresh_model(model)
     numbers = _checked_ranks(ranks, fixed)
-    check_parameters(
-        {"folds": folds, "random_state": random_state},
-        {"folds": integer(2), "random_state": SEED},
-    )
-    if not isinstance(tensor, CountTensor):
-        raise ParameterError(f"`tensor` must be a CountTensor; got {type(tensor).__name__}.")
-    score = metric_for(fixed, metric)
-    parts = k_folds(tensor, folds, random_state=random_state)
-    others = {n: v for n, v in fixed._plain_parameters().items() if n != "n_components"}
-    identity = {
-        "tallyfold": __version__,
-        "model": fixed.name,
-        "parameters": others,
-        "tensor": fingerprint(tensor),
-        "folds": folds,
-        "metric": score,
-        "random_state": random_state,
-    }
-    kept = KeptRows(path, identity)
+    validation = cross_validation(fixed, tensor, folds, metric, random_state)
+    identity = validation.identity(tensor, ["n_components"], {})
+    rows: Rows = {} if path is None else _read(Path(path), identity)
     fits = [(components, fold) for components in numbers for fold in range(folds)]
+    interrupted = False
     try:
         for number, (components, fold) in enumerate(fits, 1):
-            row = kept.get(components, fold)
-            if row is None:
-                row = _scored(fixed, components, parts[fold], fold, score)
-                kept.add(row)
+            if (components, fold) not in rows:
+                start = time.perf_counter()
+                score, error = validation.attempt({"n_components": components}, fold)
+                found = (components, fold, score, time.perf_counter() - start, error)
+                rows[components, fold] = dict(zip(COLUMNS, found, strict=True))
+                if path is not None:
+                    document = {"format": FORMAT, "of": identity, "rows": list(rows.values())}
+                    write_results(Path(path), json.dumps(document, indent=1).encode())
             if callback is not None:
-                callback(RankProgress(number, len(fits), components, fold, row["score"]))
+                score = rows[components, fold]["score"]
+                callback(RankProgress(number, len(fits), components, fold, score))
     except KeyboardInterrupt:
-        frame = kept.frame(numbers)
-        _say_interrupted(len(frame), len(fits), folds, path is not None)
-        return RankChoice(score, one_standard_error, frame, folds, interrupted=True)
-    return RankChoice(score, one_standard_error, kept.frame(numbers), folds)
-
-
-def _scored(
-    model: CountModel, components: int, parts: Split, fold: int, metric: str
-) -> dict[str, Any]:
-    start = time.perf_counter()
-    score, problem = None, None
-    try:
-        score = fold_score(model, {"n_components": components}, parts, fold, metric)
-    except (TallyfoldError, MemoryError) as error:
-        problem = str(error) or type(error).__name__
-    seconds = time.perf_counter() - start
-    row = {"components": components, "fold": fold, "score": score, "seconds": seconds}
-    return row | {"error": problem}
+        interrupted = True
+    done = [rows[fit] for fit in fits if fit in rows]
+    if interrupted:
+        if len(done) < folds and path is None:
+            raise KeyboardInterrupt
+        warn_interrupted("choice", f"{len(done)} of {len(fits)} fits", path is not None)
+    frame = pd.DataFrame(done, columns=COLUMNS).astype({"score": float, "seconds": float})
+    return RankChoice(validation.metric, one_standard_error, frame, folds, interrupted)
 
 
 def _checked_ranks(ranks: Sequence[int], model: CountModel) -> list[int]:
@@ -151,13 +141,19 @@ def _checked_ranks(ranks: Sequence[int], model: CountModel) -> list[int]:
     return sorted({int(number) for number in numbers})
 
 
-def _say_interrupted(done: int, total: int, folds: int, kept: bool) -> None:
-    """Warn that not all was tried; if nothing is left to choose from, let the interrupt go on."""
-    if done < folds and not kept:
-        raise KeyboardInterrupt
-    how = " Make the same call to go on." if kept else ""
-    warnings.warn(
-        f"the choice was interrupted after {done} of {total} fits.{how}",
-        InterruptedWarning,
-        stacklevel=3,
-    )
+def _read(file: Path, identity: dict[str, Any]) -> Rows:
+    """Return the scores in a file; refuse those of another call."""
+    if not file.exists():
+        return {}
+    try:
+        document = json.loads(file.read_text("utf-8"))
+        kind, known, rows = document["format"], document["of"], document["rows"]
+        found = {(row["components"], row["fold"]): {n: row[n] for n in COLUMNS} for row in rows}
+        if kind != FORMAT:
+            raise ValueError(f"it holds {kind!r}")
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise StorageError(
+            f"{str(file)!r} holds no scores of a rank choice: {error!r}. Choose another file."
+        ) from error
+    refuse_other(known, identity, repr(str(file)), "file")
+    return found

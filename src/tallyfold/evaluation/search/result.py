@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallyfold.errors import InferenceError, StorageError
+from tallyfold.errors import InferenceError
 from tallyfold.evaluation.metrics import METRICS
-from tallyfold.evaluation.search.claims import Claims
-from tallyfold.evaluation.search.cross_validation import standard_error
-from tallyfold.inference.fit.folder import replace_file
+from tallyfold.evaluation.row_folder import write_results
+from tallyfold.evaluation.search.cross_validation import CrossValidation, standard_error
+from tallyfold.evaluation.search.spaces import CheckedSpace
 from tallyfold.models.base import CountModel
 
 if TYPE_CHECKING:
@@ -80,13 +81,7 @@ class Search:
         ``MODELS[document["model"]](**document["parameters"])`` makes the model again.
         """
         text = json.dumps(self.document(), indent=2, ensure_ascii=False)
-        try:
-            replace_file(Path(path), (text + "\n").encode())
-        except OSError as error:
-            raise StorageError(
-                f"{str(path)!r} could not be written: {error.strerror or error}. Make room or "
-                "choose another place, and save again."
-            ) from error
+        write_results(Path(path), f"{text}\n".encode())
 
     def document(self) -> dict[str, Any]:
         """Return what `save` writes: all parameters that are not a default, and the score."""
@@ -120,29 +115,31 @@ class Search:
         return int(rows.index[0])
 
 
-def search_of(claims: Claims, model: CountModel, metric: str, folds: int) -> Search:
-    """Return what the trials of a study have come to."""
+def search_of(
+    trials: Sequence[FrozenTrial], space: CheckedSpace, validation: CrossValidation
+) -> Search:
+    """Return what the trials of a study have come to; those still queued are not shown."""
     import pandas as pd
 
-    held = claims.standing()
-    parameters = tuple(claims.space.parameters(trial.params) for trial in held)
-    rows = [_row(t, given, folds) for t, given in zip(held, parameters, strict=True)]
-    names = [name for dimension in claims.space.dimensions for name in dimension.names]
-    places = [f"fold_{fold + 1}" for fold in range(folds)]
-    columns = ["number", "state", *names, *places, "mean", "se", "seconds", "error"]
-    return Search(metric, folds, pd.DataFrame(rows, columns=columns), model, parameters)
+    begun = [trial for trial in trials if trial.state.name in STATES]
+    rows = [
+        {"number": n} | space.parameters(trial.params) | _scores(trial)
+        for n, trial in enumerate(begun)
+    ]
+    folds = [f"fold_{fold + 1}" for fold in range(len(validation.folds))]
+    columns = ["number", "state", *space.names, *folds, "mean", "se", "seconds", "error"]
+    table = pd.DataFrame(rows, columns=columns)
+    parameters = tuple(space.parameters(trial.params) for trial in begun)
+    return Search(validation.metric, len(folds), table, validation.model, parameters)
 
 
-def _row(trial: FrozenTrial, parameters: dict[str, Any], folds: int) -> dict[str, Any]:
-    course = trial.user_attrs.get("course", {})
-    scores = course.get("scores", [])
+def _scores(trial: FrozenTrial) -> dict[str, Any]:
+    scores = trial.user_attrs.get("scores", [])
     return {
-        "number": trial.user_attrs["place"],
         "state": STATES[trial.state.name],
-        **parameters,
         **{f"fold_{fold + 1}": score for fold, score in enumerate(scores)},
         "mean": float(np.mean(scores)) if scores else None,
         "se": standard_error(scores),
-        "seconds": course.get("seconds"),
-        "error": course.get("error"),
+        "seconds": None if trial.duration is None else trial.duration.total_seconds(),
+        "error": trial.user_attrs.get("error"),
     }

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tallyfold.errors import ParameterError
 from tallyfold.models.base import CountModel
 
+if TYPE_CHECKING:
+    from optuna import Trial
+
 Space = Mapping[str, Sequence[Any]]
 """By parameter: a list of choices, or a range such as ``("log", 1e-4, 1e-2)``."""
 
 LARGEST_RANGE = 2**53
-RANGES = ("int", "log-int", "float", "log")
+WHOLE = ("int", "log-int")
+RANGES = (*WHOLE, "float", "log")
 
 PAPER_COMPONENTS = [5, 10, 15, 20, 50]
 PAPER_SHAPES = [0.1, 1.0, 10.0]
@@ -71,30 +74,43 @@ chosen together."""
 class Dimension:
     """One thing to choose: a parameter or several together, from a list or from a range."""
 
-    names: tuple[str, ...]
+    key: str
     given: tuple[Any, ...]
 
     @property
-    def key(self) -> str:
-        """The name it has in the space."""
-        return ",".join(self.names)
+    def names(self) -> list[str]:
+        """The parameters that are chosen together; most often one."""
+        return [name.strip() for name in self.key.split(",")]
 
     @property
     def range(self) -> tuple[str, float, float] | None:
         """Kind, low and high end of a range; None for a list of choices."""
-        return self.given if is_range(self.given) else None
+        kind, *ends = self.given
+        numbers = all(isinstance(end, int | float) and math.isfinite(end) for end in ends)
+        return (kind, *ends) if kind in RANGES and len(ends) == 2 and numbers else None
 
     @property
-    def codes(self) -> Sequence[Any] | None:
-        """What a storage calls the choices, JSON text; whole numbers of a range; None: endless."""
+    def size(self) -> float:
+        """How many values there are; infinite for a range of real numbers."""
         if self.range is None:
-            return [json.dumps(choice) for choice in self.given]
+            return len(self.given)
         kind, low, high = self.range
-        return range(int(low), int(high) + 1) if kind in ("int", "log-int") else None
+        return high - low + 1 if kind in WHOLE else math.inf
 
-    def parameters(self, code: Any) -> dict[str, Any]:
-        """Return the model's parameters that a code stands for."""
-        value = json.loads(code) if self.range is None else code
+    def suggest(self, trial: Trial) -> None:
+        """Have Optuna choose a value; choices are stored as JSON text."""
+        if self.range is None:
+            trial.suggest_categorical(self.key, [json.dumps(choice) for choice in self.given])
+            return
+        kind, low, high = self.range
+        if kind in WHOLE:
+            trial.suggest_int(self.key, int(low), int(high), log=kind == "log-int")
+        else:
+            trial.suggest_float(self.key, low, high, log=kind == "log")
+
+    def parameters(self, stored: Any) -> dict[str, Any]:
+        """Return the model's parameters that a stored value stands for."""
+        value = json.loads(stored) if self.range is None else stored
         return dict(zip(self.names, value if len(self.names) > 1 else [value], strict=True))
 
 
@@ -107,30 +123,17 @@ class CheckedSpace:
     @property
     def size(self) -> float:
         """How many points there are; infinite with a range of real numbers."""
-        sizes = [math.inf if d.codes is None else len(d.codes) for d in self.dimensions]
-        return math.prod(sizes)
+        return math.prod(dimension.size for dimension in self.dimensions)
 
-    def points(self) -> Iterator[dict[str, Any]]:
-        """Yield every point of a finite space, as codes by the names of its dimensions."""
-        keys = [dimension.key for dimension in self.dimensions]
-        for codes in itertools.product(*(d.codes or () for d in self.dimensions)):
-            yield dict(zip(keys, codes, strict=True))
-
-    def drawn(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Draw a point of a finite space, each as likely as any other."""
-        return {d.key: d.codes[int(rng.integers(len(d.codes)))] for d in self.dimensions if d.codes}
+    @property
+    def names(self) -> list[str]:
+        """The parameters that are searched."""
+        return [name for dimension in self.dimensions for name in dimension.names]
 
     def parameters(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the model's parameters at a point."""
-        return {
-            name: value
-            for dimension in self.dimensions
-            for name, value in dimension.parameters(point[dimension.key]).items()
-        }
-
-    def document(self) -> dict[str, Any]:
-        """Return the space as JSON holds it."""
-        return {dimension.key: list(dimension.given) for dimension in self.dimensions}
+        """Return the model's parameters at a point, as far as its values are chosen."""
+        chosen = [each.parameters(point[each.key]) for each in self.dimensions if each.key in point]
+        return {name: value for part in chosen for name, value in part.items()}
 
 
 def space_for(model: CountModel, space: Space | str | None) -> CheckedSpace:
@@ -150,24 +153,21 @@ def space_for(model: CountModel, space: Space | str | None) -> CheckedSpace:
             "`space` must be a dict of parameters and their choices, such as "
             f"{{'n_components': [5, 10]}}; got {space!r}."
         )
-    dimensions = tuple(_dimension(key, given) for key, given in space.items())
-    names = [name for dimension in dimensions for name in dimension.names]
-    for name in names:
-        _check_name(name, names, model)
-    for dimension in dimensions:
+    checked = CheckedSpace(tuple(_dimension(str(key), given) for key, given in space.items()))
+    for name in checked.names:
+        _check_name(name, checked.names, model)
+    for dimension in checked.dimensions:
         _check_values(dimension, model)
-    return CheckedSpace(dimensions)
+    return checked
 
 
-def _dimension(key: Any, given: Any) -> Dimension:
+def _dimension(key: str, given: Any) -> Dimension:
     if not isinstance(given, list | tuple | np.ndarray) or len(given) == 0:
         raise ParameterError(
             f"`space` must give {key!r} a list of choices, or a range such as ('log', 1e-4, 1e-2); "
             f"got {given!r}."
         )
-    return Dimension(
-        tuple(name.strip() for name in str(key).split(",")), tuple(_plain(v) for v in given)
-    )
+    return Dimension(key, tuple(_plain(value) for value in given))
 
 
 def _check_name(name: str, names: Sequence[str], model: CountModel) -> None:
@@ -195,8 +195,7 @@ def _check_values(dimension: Dimension, model: CountModel) -> None:
             rule = model.rules.get(name)
             if rule is not None and not rule.holds(each):
                 raise ParameterError(f"`{name}` must be {rule.wanted}; `space` has {each!r}.")
-    codes = dimension.codes
-    if isinstance(codes, list) and len(set(codes)) < len(codes):
+    if len({json.dumps(choice) for choice in dimension.given}) < len(dimension.given):
         raise ParameterError(f"`space` has a choice of {dimension.key!r} twice.")
 
 
@@ -204,7 +203,7 @@ def _bounds_or_choices(dimension: Dimension) -> Sequence[Any]:
     if dimension.range is None:
         return dimension.given
     kind, low, high = dimension.range
-    whole = kind in ("int", "log-int")
+    whole = kind in WHOLE
     possible = low < high and (low > 0 or not kind.startswith("log"))
     if not possible or (whole and (low % 1 or high % 1 or high - low >= LARGEST_RANGE)):
         raise ParameterError(
@@ -212,23 +211,6 @@ def _bounds_or_choices(dimension: Dimension) -> Sequence[Any]:
             f"zero if 'log', whole if 'int'; got {dimension.given!r}."
         )
     return [int(low), int(high)] if whole else [low, high]
-
-
-def is_range(given: Sequence[Any]) -> bool:
-    """Tell a range, such as ``("log", 1e-4, 1e-2)``, from a list of choices.
-
-    Examples
-    --------
-    >>> is_range(("int", 2, 20)), is_range([2, 20]), is_range(["poisson", "negative-binomial"])
-    (True, False, False)
-    """
-    kind, *ends = given
-    return (
-        isinstance(kind, str)
-        and kind in RANGES
-        and len(ends) == 2
-        and all(isinstance(end, int | float) and math.isfinite(end) for end in ends)
-    )
 
 
 def _plain(value: Any) -> Any:

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from tallyfold.data.split import k_folds
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import InterruptedWarning, ParameterError
-from tallyfold.evaluation.search.claims import Claims
-from tallyfold.evaluation.search.course import Course, SearchProgress
-from tallyfold.evaluation.search.cross_validation import fresh_model, metric_for
-from tallyfold.evaluation.search.identity import name_of
-from tallyfold.evaluation.search.result import Search, search_of
-from tallyfold.evaluation.search.spaces import Space, space_for
-from tallyfold.evaluation.search.storage import (
-    SEARCH_FILE,
-    opened_study,
-    quiet_optuna,
-    require_optuna,
+from tallyfold.errors import ParameterError
+from tallyfold.evaluation.search.cross_validation import (
+    cross_validation,
+    fresh_model,
+    warn_interrupted,
 )
-from tallyfold.inference.fit.checkpoint import fingerprint
+from tallyfold.evaluation.search.result import Search
+from tallyfold.evaluation.search.spaces import Space, space_for
+from tallyfold.evaluation.search.study import SEARCH_FILE, opened_study, require_optuna
+from tallyfold.evaluation.search.trials import SearchProgress, TrialRunner
 from tallyfold.models.base import CountModel
-from tallyfold.models.parameters import SEED, check_parameters, integer
-from tallyfold.version import __version__
+from tallyfold.models.parameters import check_parameters, integer
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
     from optuna.storages import BaseStorage
 
 FIRST_TRIALS, FIRST_FOLDS = 5, 1
-"""No trial is pruned before so many are finished, nor after its first fold alone."""
+"""No trial is pruned before `FIRST_TRIALS` are finished, nor after its first fold alone."""
 
 
 def tune(
@@ -54,7 +49,7 @@ def tune(
 
     Every trial is a k-fold cross-validation of one setting. All share the same folds and seeds,
     so that differences between them are differences of the settings. A grid that has no more
-    points than `trials` is run whole, each point once; otherwise points are proposed by Optuna's
+    points than `trials` is run whole; otherwise points are proposed by Optuna's
     TPE sampler, which learns from the trials before.
 
     Parameters
@@ -75,14 +70,14 @@ def tune(
     storage, study
         A file (SQLite) or the URL of a database to keep trials in; None keeps them in memory only.
         The same call goes on where it stopped, also after a crash, and several processes that make
-        it at once share the work. Without a name for the study each search has a place of its own,
-        so that one file does for many. With one, a study of another model, space, tensor, setting
+        it at once share the work. Without a name for the study each search has one of its own, so
+        that one file does for many. With one, a study of another model, space, tensor, setting
         or version of tallyfold is refused. A change in the code of a model of your own is not
         seen: name another study then.
     pruner
         Ends trials early. ``"median"``: from the second fold and the sixth trial on, those whose
         mean so far is worse than the median of others on the same folds. Or None, or a pruner of
-        Optuna's, which is told of losses: smaller is better.
+        Optuna's, which is given losses: smaller is better.
     random_state
         Seed of the folds and of the proposals. Each fit has the model's own seed plus the number
         of the fold.
@@ -104,41 +99,29 @@ def tune(
     ({'n_components': 2}, 20)
     """
     require_optuna()
-    check_parameters(
-        {"folds": folds, "trials": trials, "random_state": random_state},
-        {"folds": integer(2), "trials": integer(1), "random_state": SEED},
-    )
-    if not isinstance(tensor, CountTensor):
-        raise ParameterError(f"`tensor` must be a CountTensor; got {type(tensor).__name__}.")
+    check_parameters({"trials": trials}, {"trials": integer(1)})
     fixed = fresh_model(model)
-    chosen, score = space_for(fixed, space), metric_for(fixed, metric)
-    parts = k_folds(tensor, folds, random_state=random_state)
-    searched = {name for dimension in chosen.dimensions for name in dimension.names}
-    others = {n: v for n, v in fixed._plain_parameters().items() if n not in searched}
-    identity = {
-        "tallyfold": __version__,
-        "model": fixed.name,
-        "space": chosen.document(),
-        "parameters": others,
-        "tensor": fingerprint(tensor),
-        "folds": folds,
-        "metric": score,
-        "pruner": pruner if pruner is None or pruner == "median" else type(pruner).__name__,
-        "random_state": random_state,
+    chosen = space_for(fixed, space)
+    validation = cross_validation(fixed, tensor, folds, metric, random_state)
+    given = {dimension.key: dimension.given for dimension in chosen.dimensions}
+    identity = validation.identity(tensor, chosen.names, given) | {
+        "pruner": pruner if pruner is None or pruner == "median" else type(pruner).__name__
     }
-    with (
-        quiet_optuna(),
-        opened_study(
-            storage, study or name_of(identity, fixed.name), identity, _pruner(pruner)
-        ) as opened,
-    ):
-        claims = Claims(opened, chosen, trials, random_state)
-        course = Course(claims, fixed, parts, score, callback, shared=storage is not None)
-        interrupted = course.run()
-        found = search_of(claims, fixed, score, folds)
+    name = study or f"{fixed.name}-{_checksum(identity)}"
+    with opened_study(storage, name, identity, _pruner(pruner)) as opened:
+        runner = TrialRunner(opened, chosen, trials, validation, callback)
+        interrupted = runner.run()
+        found = runner.search()
     if interrupted:
-        _say_interrupted(found, claims.places, storage is not None)
+        if found.finished_best() is None and storage is None:
+            raise KeyboardInterrupt
+        done = int((found.trials["state"] != "running").sum())
+        warn_interrupted("search", f"{done} of {runner.size} trials", storage is not None)
     return replace(found, interrupted=interrupted)
+
+
+def _checksum(identity: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def _pruner(pruner: Any) -> BasePruner:
@@ -152,18 +135,4 @@ def _pruner(pruner: Any) -> BasePruner:
         return pruner
     raise ParameterError(
         f"`pruner` must be 'median', None or a pruner of Optuna's; got {pruner!r}."
-    )
-
-
-def _say_interrupted(found: Search, places: int, kept: bool) -> None:
-    """Warn that the search was interrupted; without any result, let the interrupt go on."""
-    done = found.finished_best() is not None
-    if not done and not kept:
-        raise KeyboardInterrupt
-    finished = int((found.trials["state"] != "running").sum())
-    how = " Make the same call to go on." if kept else ""
-    warnings.warn(
-        f"the search was interrupted after {finished} of {places} trials.{how}",
-        InterruptedWarning,
-        stacklevel=3,
     )
