@@ -82,7 +82,8 @@ def test_functions_are_short():
 
 
 def test_what_is_counted():
-    source = '"""Text."""\n\n# no\nx = [\n    1,\n]\n"""Of x."""\n\n\ndef f(a, b):\n    "t"\n    return a\n'
+    source = '"""Text."""\n\n# no\nx = [\n    1,\n]\n"""Of x."""\n'
+    source += 'def f(a, b):\n    "t"\n    return a\n'
     assert code_lines(source) == 5
     assert parameters(source) == {"f": 2}
     assert [body_length(f) for f in functions(source)] == [1]

@@ -431,3 +431,21 @@ def test_a_run_that_cannot_be_is_refused(change, tmp_path, cells):
     _damage(tmp_path, change)
     with pytest.raises(StorageError, match="is damaged"):
         place.load(three_phases())
+
+
+def test_a_fit_that_ends_at_its_limit_before_the_last_phase_has_not_converged():
+    first, second = Halving(), Halving()
+    phases = [
+        Phase("one", first, first.start, StoppingRules(tol=1.5)),
+        Phase("two", second, lambda state: state),
+    ]
+    outcome = run_loop(phases, max_iter=2)
+    assert (outcome.reason, second.advanced) == ("max_iter", 0)
+
+
+def test_a_score_that_is_no_number_is_never_the_best():
+    step = Halving(peak=3)
+    step.validation_score = lambda state: np.nan if state.x == -512 else Halving(3).peak + state.x
+    outcome = run_loop(only(step, max_iter=4))
+    assert np.isnan(outcome.history[0].validation)
+    assert outcome.n_iter == 4

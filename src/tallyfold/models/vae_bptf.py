@@ -308,7 +308,8 @@ class VAEBPTF(SweptModel):
         ]
 
     def _caveat(self, outcome: Outcome) -> str:
-        if outcome.history[-1].phase != "svi":
+        last = outcome.history[-1]
+        if last.phase != "svi" or last.validation is not None:
             return ""
         return (
             " It had not looked at all entities of its longest axis yet: the factors of the others "

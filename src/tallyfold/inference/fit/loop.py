@@ -114,8 +114,8 @@ class Run:
         """Begin the next phase, at the best state of this one."""
         is_own = self.best is not None and self.best.phase == self.phase
         state = self.best.state if self.best is not None and is_own else self.state
-        self.state = phases[self.phase + 1].begin(state)
-        self.phase, self.before = self.phase + 1, len(self.history)
+        first = phases[self.phase + 1].begin(state)
+        self.state, self.phase, self.before = first, self.phase + 1, len(self.history)
 
 
 class Outcome(NamedTuple):
@@ -200,7 +200,8 @@ def _move_on(run: Run, phases: Sequence[Phase], limit: int) -> Reason | None:
     while reason is not None and run.phase + 1 < len(phases) and len(run.history) < limit:
         run.enter_next(phases)
         reason = run.reason_to_stop(phases)
-    return "max_iter" if reason is None and len(run.history) >= limit else reason
+    unfinished = reason is None or run.phase + 1 < len(phases)
+    return "max_iter" if unfinished and len(run.history) >= limit else reason
 
 
 def _iterate(run: Run, phase: Phase) -> None:
@@ -213,7 +214,7 @@ def _iterate(run: Run, phase: Phase) -> None:
     seconds = before + time.perf_counter() - start
     record = Iteration(number, objective, seconds, score, phase.name)
     best = run.best
-    if score is not None and (best is None or score > best.score):
+    if score is not None and score > (-np.inf if best is None else best.score):
         best = Best(state, score, number, run.phase)
     # From here on nothing can be interrupted half-way: the new state and its record go together.
     run.state, run.history, run.best = state, [*run.history, record], best

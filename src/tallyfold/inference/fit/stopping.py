@@ -23,8 +23,8 @@ class StoppingRules:
         A phase has converged when its objective changes by no more than `tol`, relative to its
         size; 0 switches this off.
     patience
-        Stop when the validation score has not been better for `patience` iterations; None
-        switches this off.
+        Stop when the validation score has not been better than the best of the whole fit for
+        `patience` iterations, those of earlier phases counted; None switches this off.
     window
         With 1, a change is the difference of the last two objectives; with more, the standard
         deviation of the last `window`, for steps whose objective is noisy.
