@@ -10,9 +10,14 @@ from typing import Any
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing
-from tallyfold.data.formats.hive import hive_columns, hive_option
-from tallyfold.data.formats.sql import file_list, literal, quoted
-from tallyfold.data.formats.table import Source
+from tallyfold.data.formats.sql import (
+    Source,
+    file_list,
+    folder_keys,
+    folder_option,
+    literal,
+    quoted,
+)
 from tallyfold.data.formats.writing import (
     Targets,
     compression_of,
@@ -40,7 +45,7 @@ class Delimited:
             headers.setdefault(self._header(file), []).append(file)
         shared = [name for name in next(iter(headers)) if all(name in h for h in headers)]
         self._check_delimiter(shared, wanted)
-        keys = hive_columns(files, wanted, shared)
+        keys = folder_keys(files, wanted, shared)
         parts = []
         for header, group in headers.items():
             names = [f"c{header.index(name)} AS k{number}" for number, name in enumerate(shared)]
@@ -128,5 +133,5 @@ class Delimited:
             f"columns = {{{columns}}}, delim = {literal(self.delimiter)}, quote = '\"', "
             "escape = '\"', nullstr = '', allow_quoted_nulls = false, strict_mode = true, "
             f"null_padding = false, compression = '{compression_of(files[0]) or 'none'}', "
-            f"{hive_option(keys)})"
+            f"{folder_option(keys)})"
         )

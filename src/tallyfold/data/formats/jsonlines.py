@@ -11,9 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis
-from tallyfold.data.formats.hive import hive_columns, hive_option
-from tallyfold.data.formats.sql import file_list, literal, quoted
-from tallyfold.data.formats.table import Source
+from tallyfold.data.formats.sql import (
+    Source,
+    file_list,
+    folder_keys,
+    folder_option,
+    literal,
+    quoted,
+)
 from tallyfold.data.formats.writing import (
     Targets,
     compression_of,
@@ -42,12 +47,12 @@ class JsonLines:
         known = [row[0] for row in connection.execute(query).fetchall()]
         if known == ["json"] and not self._has(connection, lines, "json"):
             known = list(dict.fromkeys([*wanted, "count"]))  # DuckDB's word for a file without rows
-        keys = hive_columns(files, wanted, known)
+        keys = folder_keys(files, wanted, known)
         for name in wanted:
             if name not in [*known, *keys] and self._has(connection, lines, name):
                 known.append(name)
         columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in known)
-        sql = f"read_json({lines}, columns = {{{columns}}}, {hive_option(keys)})"
+        sql = f"read_json({lines}, columns = {{{columns}}}, {folder_option(keys)})"
         names = [*known, *keys]
         return Source(sql, dict.fromkeys(names, "VARCHAR"), {name: quoted(name) for name in names})
 

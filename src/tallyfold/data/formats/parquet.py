@@ -9,9 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis
-from tallyfold.data.formats.hive import hive_columns, hive_option
-from tallyfold.data.formats.sql import file_list, quoted
-from tallyfold.data.formats.table import Source
+from tallyfold.data.formats.sql import Source, file_list, folder_keys, folder_option, quoted
 from tallyfold.data.formats.writing import Targets, axes_from_bytes, axes_to_bytes, label_tables
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import FormatError
@@ -30,8 +28,8 @@ class Parquet:
         plain = f"read_parquet({file_list(files)}, union_by_name = true, hive_partitioning = false)"
         described = connection.execute(f"DESCRIBE SELECT * FROM {plain}").fetchall()
         types = {row[0]: row[1] for row in described}
-        keys = hive_columns(files, wanted, list(types))
-        sql = f"read_parquet({file_list(files)}, union_by_name = true, {hive_option(keys)})"
+        keys = folder_keys(files, wanted, list(types))
+        sql = f"read_parquet({file_list(files)}, union_by_name = true, {folder_option(keys)})"
         types |= dict.fromkeys(keys, "VARCHAR")
         return Source(sql, types, {name: quoted(name) for name in types})
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallyfold.data.events import check_columns
 from tallyfold.data.formats.files import FORMATS, _with_delimiter, ending_of, resolved_files
 from tallyfold.data.formats.npz import Npz
 from tallyfold.data.formats.sql import connected, duckdb_errors
-from tallyfold.data.formats.table import TableFormat
+from tallyfold.data.formats.table import TableFormat, shown_files
 from tallyfold.data.formats.tns import Tns
 from tallyfold.data.formats.writing import compression_of, label_tables, written_whole
+from tallyfold.data.request import check_columns
 from tallyfold.errors import FormatError
 
 ROWS_AT_A_TIME = 50_000
@@ -72,8 +72,7 @@ def read_rows(
 def _table_rows(
     form: TableFormat, files: list[str], wanted: Sequence[str], rows_at_a_time: int
 ) -> Iterator[pa.Table]:
-    shown = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} more"
-    with duckdb_errors(shown), connected() as connection:
+    with duckdb_errors(shown_files(files)), connected() as connection:
         source = form.source(connection, files, wanted)
         check_columns(wanted, list(source.types))
         # numbered, since DuckDB takes names that differ in case only for the same
