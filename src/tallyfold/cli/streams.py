@@ -51,7 +51,7 @@ def _named(text: object, file: Path) -> object:
 
 def write_csv(tables: "Iterator[pa.Table]") -> int:
     """Write tables to standard output as CSV; return how many rows."""
-    from tallyfold.data.formats.rows import rows_as_text
+    from tallyfold.data.formats.writing import rows_as_text
 
     rows, head = 0, True
     for table in tables:

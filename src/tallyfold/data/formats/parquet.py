@@ -10,7 +10,13 @@ import pyarrow as pa
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.formats.sql import Source, file_list, folder_keys, folder_option, quoted
-from tallyfold.data.formats.writing import Targets, axes_from_bytes, axes_to_bytes, label_tables
+from tallyfold.data.formats.writing import (
+    Targets,
+    axes_from_bytes,
+    axes_to_bytes,
+    label_tables,
+    write_tables,
+)
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import FormatError
 
@@ -54,14 +60,8 @@ class Parquet:
         return axes_from_bytes(data, file)
 
     def write(self, tensor: CountTensor, targets: Targets, value: str) -> None:
-        """Write the cells, so many rows at a time."""
-        import pyarrow.parquet as pq
-
-        tables = label_tables(tensor, value, as_text=False)
-        first = next(tables)
+        """Write the cells."""
         record = {AXES_KEY: base64.b64encode(axes_to_bytes(tensor.axes))}
-        schema: pa.Schema = first.schema.with_metadata(record)
-        with pq.ParquetWriter(targets.file, schema, compression="zstd") as writer:
-            writer.write_table(first.replace_schema_metadata(record))
-            for table in tables:
-                writer.write_table(table.replace_schema_metadata(record))
+        tables = label_tables(tensor, value, as_text=False)
+        recorded = (table.replace_schema_metadata(record) for table in tables)
+        write_tables(recorded, targets.file, ".parquet")

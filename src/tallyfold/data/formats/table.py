@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from tallyfold.data.axis import Axis, listing
 from tallyfold.data.formats.faults import find_fault, row_faults
 from tallyfold.data.formats.grouping import group_rows, tensor_of_groups
 from tallyfold.data.formats.sql import Source, connected, duckdb_errors
-from tallyfold.data.formats.writing import Targets
+from tallyfold.data.formats.writing import (
+    Targets,
+    label_tables,
+    read_axes_file,
+    write_axes_file,
+    write_tables,
+)
 from tallyfold.data.request import Request, check_columns
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import FormatError, LabelError
@@ -32,6 +38,28 @@ class TableFormat(Protocol):
 
     def write(self, tensor: CountTensor, targets: Targets, value: str) -> None:
         """Write a tensor."""
+
+
+class TextTable:
+    """What text formats have in common: plain cells, and the axes in a file beside them."""
+
+    ending: str
+    is_text = True
+    has_axes_file = True
+
+    def axes_of(self, file: str) -> list[Axis] | None:
+        """Read the axes beside the file, if they are there."""
+        return read_axes_file(file)
+
+    def write(self, tensor: CountTensor, targets: Targets, value: str) -> None:
+        """Write the cells; integer labels as numbers, all others as text."""
+        write_tables(label_tables(tensor, value, as_text=True), targets.file, self.ending)
+        write_axes_file(tensor.axes, targets)
+
+
+def named_lines(rows: list[int], lines: Mapping[int, int]) -> list[str]:
+    """Name the lines of rows, and rows whose line is not known by their number."""
+    return [f"line {lines[row]}" if row in lines else f"row {row}" for row in rows]
 
 
 def read_own_table(form: TableFormat, file: str, memory_limit: str | None) -> CountTensor:
