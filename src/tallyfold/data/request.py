@@ -45,14 +45,14 @@ class Request(NamedTuple):
         return cls(names, value, checked_bins(bins, names), repeated)
 
     @property
-    def count(self) -> str | None:
+    def count_column(self) -> str | None:
         """The column of counts, if there is one."""
         return self.value if isinstance(self.value, str) else None
 
     @property
     def columns(self) -> list[str]:
         """The columns that are needed."""
-        return [*self.axes, *([] if self.count is None else [self.count])]
+        return [*self.axes, *([] if self.count_column is None else [self.count_column])]
 
     def of_table(self, columns: Sequence[str]) -> Request:
         """Decide on the column of counts; refuse columns that the table does not have."""

@@ -39,15 +39,16 @@ def row_faults(source: Source, request: Request, is_text: bool) -> list[Fault]:
         faults.append(_missing_label(source, name))
         if name in request.bins:
             faults.append(_not_a_time(source, name))
-    if request.count is None:
+    value = request.count_column
+    if value is None:
         return faults
-    kind = source.types[request.count]
+    kind = source.types[value]
     if not is_text and not (kind in INTEGERS | FLOATS or kind.startswith("DECIMAL")):
         raise CountError(
-            f"{request.count!r} must be numbers; the table has {kind} there. Name the column that "
+            f"{value!r} must be numbers; the table has {kind} there. Name the column that "
             "holds the counts, or use value=None to count rows."
         )
-    return faults + _bad_counts(source, request.count)
+    return faults + _bad_counts(source, value)
 
 
 def find_fault(

@@ -67,8 +67,8 @@ def group_rows(
     faulty = " OR ".join(f"({fault.condition})" for fault in faults) or "false"
     groups = ", ".join(f"x{number}" for number in range(len(labels)))
     count = "1"
-    if request.count is not None:
-        count = f"TRY_CAST({number_of(source, request.count)} AS BIGINT)"
+    if request.count_column is not None:
+        count = f"TRY_CAST({number_of(source, request.count_column)} AS BIGINT)"
     # One select names things, the next uses the names: a column of the file never gets in between.
     named = (
         f"SELECT {', '.join(labels)}, coalesce({faulty}, true) AS fault, {count} AS one "

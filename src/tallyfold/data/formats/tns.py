@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -26,6 +27,13 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import CountError, DataError, FormatError, ShapeError
 
 Numbers = npt.NDArray[np.float64]
+
+RULES: tuple[tuple[type[FormatError | CountError], str], ...] = (
+    (FormatError, "every line must hold {} numbers, as the first does"),
+    (FormatError, f"positions must be whole numbers from 1 to {MAX_LABELS:,}"),
+    (CountError, "counts must be whole numbers from 0 to 2**53 - 1"),
+)
+"""What every line must keep to, in the order in which it is looked at."""
 
 
 class Tns:
@@ -123,52 +131,47 @@ def _placed(numbers: Numbers) -> npt.NDArray[np.bool_]:
 
 def _counted(numbers: Numbers) -> npt.NDArray[np.bool_]:
     counts = numbers[:, -1]
-    return (counts >= 0) & (counts <= MAX_COUNT) & (counts == np.floor(counts))
+    return np.asarray((counts >= 0) & (counts <= MAX_COUNT) & (counts == np.floor(counts)))
 
 
 def _fault(file: str) -> FormatError | CountError | None:
     """Find the lines that are wrong, and name the first five."""
-    malformed, misplaced, miscounted = [], [], []
-    width = 0
-    with _opened(file) as stream:
-        for line, text in enumerate(stream, start=1):
-            words = text.partition(b"#")[0].decode(errors="replace").split()
-            shown = " ".join(words)[:60]
-            width = width or len(words)
-            if 0 < width < 3:
-                return FormatError(
-                    f"a line of {file!r} must hold at least two positions and a count; the first "
-                    f"is {shown!r}."
-                )
-            row = _row(words, width)
-            if words and row is None:
-                malformed.append(f"line {line}: {shown!r}")
-            elif row is not None and not _placed(row)[0]:
-                misplaced.append(f"line {line}: {shown}")
-            elif row is not None and not _counted(row)[0]:
-                miscounted.append(f"line {line}: {shown}")
-    if malformed:
-        return FormatError(
-            f"every line of {file!r} must hold {width} numbers, as its first does; got "
-            f"{_first_five(malformed)}. Mend or delete those lines."
-        )
-    if misplaced:
-        wanted = f"positions must be whole numbers from 1 to {MAX_LABELS:,}"
-        return FormatError(f"{wanted}; {file!r} has others, {_first_five(misplaced)}.")
-    if miscounted:
-        wanted = "counts must be whole numbers from 0 to 2**53 - 1"
-        return CountError(f"{wanted}; {file!r} has others, {_first_five(miscounted)}.")
+    width, total, shown = 0, Counter[int](), defaultdict[int, list[str]](list)
+    for line, words in _rows(file):
+        width, text = width or len(words), " ".join(words)[:60]
+        if width < 3:
+            return FormatError(
+                f"a line of {file!r} must hold at least two positions and a count; the first is "
+                f"{text!r}."
+            )
+        rule = _broken_rule(words, width)
+        total[rule] += 1
+        if total[rule] <= 5:
+            shown[rule].append(f"line {line}: {text if rule else repr(text)}")
+    for rule, (error, wanted) in enumerate(RULES):
+        if total[rule]:
+            more = f" and {total[rule] - 5:,} more" if total[rule] > 5 else ""
+            return error(
+                f"{wanted.format(width)}; {file!r} has {total[rule]:,} lines that do not comply, "
+                f"{', '.join(shown[rule])}{more}. Mend or delete those lines."
+            )
     return None
 
 
-def _row(words: Sequence[str], width: int) -> Numbers | None:
-    """Return the numbers of a line; None if they are none, or of another number."""
+def _rows(file: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the words of each line, and its number; comments and empty lines are no rows."""
+    with _opened(file) as stream:
+        for line, text in enumerate(stream, start=1):
+            words = text.partition(b"#")[0].decode(errors="replace").split()
+            if words:
+                yield line, words
+
+
+def _broken_rule(words: Sequence[str], width: int) -> int:
+    """Return which of the rules a line breaks; the number of rules if it breaks none."""
     try:
-        return np.array([list(map(float, words))]) if len(words) == width and words else None
+        row = np.array([[float(word) for word in words]])
     except ValueError:
-        return None
-
-
-def _first_five(lines: Sequence[str]) -> str:
-    more = f" and {len(lines) - 5:,} more" if len(lines) > 5 else ""
-    return ", ".join(lines[:5]) + more
+        return 0
+    kept = [row.shape[1] == width, _placed(row)[0], _counted(row)[0], False]
+    return kept.index(False)

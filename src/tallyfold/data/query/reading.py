@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tallyfold.data.axis import check_present, listing, plain_type
 from tallyfold.data.bins import floor_times
@@ -114,7 +113,7 @@ def checked_batches(
         columns: dict[str, pa.Array] = {}
         for number, name in enumerate(request.columns):
             field, values = batch.schema.field(number), batch.column(number)
-            if name == request.count:
+            if name == request.count_column:
                 columns["n"] = pa.array(_counts(field, values, name, first_row))
             else:
                 unit = request.bins.get(name)
@@ -151,31 +150,17 @@ def _check_label_type(name: str, arrow: pa.DataType, kind: str, extension: str) 
 
 
 def _counts(field: pa.Field, values: pa.Array, name: str, first_row: int) -> npt.NDArray[np.int64]:
-    kind = _type_name(field)
+    kind, spelled = _type_name(field), False
     if kind == "numeric" and not pa.types.is_decimal(values.type):
-        texts = values.storage if isinstance(values, pa.ExtensionArray) else values
-        return _whole_texts(texts, name, first_row)
+        values = values.storage if isinstance(values, pa.ExtensionArray) else values
+        spelled = True
     if kind == "money" or isinstance(values, pa.ExtensionArray):
         raise CountError(
             f"{name!r} must be numbers; the query gives values of type {kind or values.type} "
             "there. Turn them into numbers in the query, for example "
             f"CAST({name} AS numeric), or use value=None to count rows."
         )
-    return whole_counts(values, name=repr(name), first_row=first_row)
-
-
-def _whole_texts(texts: pa.Array, name: str, first_row: int) -> npt.NDArray[np.int64]:
-    """Read numbers that are spelled out; a fraction too small for floating point is one, too."""
-    counts = whole_counts(texts.cast(pa.float64()), name=repr(name), first_row=first_row)
-    fraction = pc.match_substring_regex(texts, r"\.0*[1-9]").to_numpy(zero_copy_only=False)
-    if fraction.any():
-        row = int(np.flatnonzero(fraction)[0])
-        raise CountError(
-            f"{name!r} must be whole numbers from 0 to 2**53 - 1; got {int(fraction.sum()):,} with "
-            f"a fraction, row {first_row + row}: {texts[row].as_py()}. If they are amounts, not "
-            "counts, choose a unit in which they are whole."
-        )
-    return counts
+    return whole_counts(values, name=repr(name), first_row=first_row, spelled=spelled)
 
 
 def _extension(field: pa.Field) -> str:
