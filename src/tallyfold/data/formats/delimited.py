@@ -18,12 +18,12 @@ from tallyfold.data.formats.sql import (
     literal,
     quoted,
 )
-from tallyfold.data.formats.table import TextTable, named_lines
+from tallyfold.data.formats.table import TableFormat, named_lines
 from tallyfold.data.formats.writing import compression_of
 from tallyfold.errors import FormatError, LabelError
 
 
-class Delimited(TextTable):
+class Delimited(TableFormat):
     """Read and write text tables with one character between columns."""
 
     def __init__(self, delimiter: str) -> None:

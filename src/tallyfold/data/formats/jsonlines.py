@@ -16,11 +16,11 @@ from tallyfold.data.formats.sql import (
     literal,
     quoted,
 )
-from tallyfold.data.formats.table import TextTable, named_lines
+from tallyfold.data.formats.table import TableFormat, named_lines
 from tallyfold.data.formats.writing import compression_of
 
 
-class JsonLines(TextTable):
+class JsonLines(TableFormat):
     """Read and write JSON lines."""
 
     ending = ".jsonl"

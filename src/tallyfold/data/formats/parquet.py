@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.formats.sql import Source, file_list, folder_keys, folder_option, quoted
+from tallyfold.data.formats.table import TableFormat
 from tallyfold.data.formats.writing import (
     Targets,
     axes_from_bytes,
@@ -23,7 +24,7 @@ from tallyfold.errors import FormatError
 AXES_KEY = b"tallyfold.axes"
 
 
-class Parquet:
+class Parquet(TableFormat):
     """Read and write Parquet."""
 
     is_text = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from tallyfold.data.axis import Axis, listing
 from tallyfold.data.formats.faults import find_fault, row_faults
@@ -21,38 +21,30 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import FormatError, LabelError
 
 
-class TableFormat(Protocol):
-    """How one kind of table file is read and written."""
+class TableFormat:
+    """How one kind of table file is read and written.
 
-    is_text: bool
-    has_axes_file: bool
-
-    def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> Source:
-        """Describe files of this kind, and their wanted columns, to DuckDB."""
-
-    def places(self, file: str, rows: list[int]) -> list[str]:
-        """Say where in a file rows are that are numbered from 1."""
-
-    def axes_of(self, file: str) -> list[Axis] | None:
-        """Read the axes that `write_counts` recorded with a file, if it did."""
-
-    def write(self, tensor: CountTensor, targets: Targets, value: str) -> None:
-        """Write a tensor."""
-
-
-class TextTable:
-    """What text formats have in common: plain cells, and the axes in a file beside them."""
+    Unless a kind says otherwise, it is text: its cells plain, and the axes in a file beside them.
+    """
 
     ending: str
     is_text = True
     has_axes_file = True
 
+    def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> Source:
+        """Describe files of this kind, and their wanted columns, to DuckDB."""
+        raise NotImplementedError
+
+    def places(self, file: str, rows: list[int]) -> list[str]:
+        """Say where in a file rows are that are numbered from 1."""
+        raise NotImplementedError
+
     def axes_of(self, file: str) -> list[Axis] | None:
-        """Read the axes beside the file, if they are there."""
+        """Read the axes that `write_counts` recorded with a file, if it did."""
         return read_axes_file(file)
 
     def write(self, tensor: CountTensor, targets: Targets, value: str) -> None:
-        """Write the cells; integer labels as numbers, all others as text."""
+        """Write the cells; as text, integer labels as numbers, all others as text."""
         write_tables(label_tables(tensor, value, as_text=True), targets.file, self.ending)
         write_axes_file(tensor.axes, targets)
 
