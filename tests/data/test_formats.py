@@ -16,6 +16,7 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.formats import FORMATS
 from tallyfold.data.formats.grouping import group_rows
 from tallyfold.data.formats.sql import connected, duckdb_errors
+from tallyfold.data.request import Request
 from tallyfold.errors import (
     CountError,
     DataError,
@@ -181,11 +182,12 @@ def test_a_grouping_too_large_for_one_pass_takes_several(tmp_path):
     with connected() as connection:
         source = FORMATS[".parquet"].source(connection, [str(file)], asked)
         short = Short(connection)
-        grouped = group_rows(short, source, asked, None, {}, [])
+        request = Request(asked, None, {}, "sum")
+        grouped = group_rows(short, source, request)
         cells = sorted(connection.execute("SELECT x0, x1, n FROM cells").fetchall())
         assert len(short.tried) == 1 + 4 + 64
         with pytest.raises(duckdb.OutOfMemoryException):
-            group_rows(Short(connection), source, asked, None, {}, [], most_passes=8)
+            group_rows(Short(connection), source, request, most_passes=8)
     assert grouped == (4, 2, False)
     assert cells == [("ann", "call", 2), ("ann", "mail", 1), ("bob", "mail", 1), (LABEL, "call", 1)]
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tallyfold import CountTensor, read_counts
-from tallyfold.data.query import databases, read_query
+from tallyfold.data.query import read_query
 from tallyfold.errors import (
     CountError,
     DataError,
@@ -307,17 +307,17 @@ def test_something_that_is_no_database(other):
 
 def test_own_connections_are_closed_even_by_ctrl_c(tmp_path, monkeypatch):
     (tmp_path / "x.db").touch()
-    opened = []
+    opened, real = [], adbc_sqlite.connect
 
     def connect(uri):
-        opened.append(adbc_sqlite.connect(uri))
+        opened.append(real(uri))
         return opened[-1]
 
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(databases, "_driver", lambda *_: type("D", (), {"connect": connect}))
-    monkeypatch.setattr("tallyfold.data.query.reading._grouped", interrupted)
+    monkeypatch.setattr(adbc_sqlite, "connect", connect)
+    monkeypatch.setattr("tallyfold.data.query.reading.group_batches", interrupted)
     with pytest.raises(KeyboardInterrupt):
         read_query(tmp_path / "x.db", ONE.format(1), ["a", "b"], "n")
     assert len(opened) == 1

@@ -14,9 +14,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from tallyfold.data.formats import grouping
 from tallyfold.data.formats.sql import connected
-from tallyfold.data.query import feed, read_query, rows
-from tallyfold.data.query.columns import coded_batches
+from tallyfold.data.query import read_query, rows
+from tallyfold.data.query.reading import checked_batches
+from tallyfold.data.request import Request
 from tallyfold.errors import CountError, DataError, FormatError, LabelError
 
 
@@ -150,7 +152,7 @@ def test_rows_are_not_fetched_far_ahead_of_the_grouping(three_at_a_time, monkeyp
         time.sleep(0.5)
         raise duckdb.OutOfMemoryException("no room")
 
-    monkeypatch.setattr(feed, "group_rows", failing)
+    monkeypatch.setattr(grouping, "group_rows", failing)
     with pytest.raises(FormatError, match="no room"):  # and it ends, though the rows do not
         read_query(connection, "SELECT", ["a", "b"], "n")
     assert connection.only.closed
@@ -158,9 +160,9 @@ def test_rows_are_not_fetched_far_ahead_of_the_grouping(three_at_a_time, monkeyp
 
 
 def test_batches_are_plain_and_numbered():
-    cursor = Cursor(("b", "a"), [(1, "x"), (2, "y")])
-    answer = rows.RowAnswer(cursor, cursor.fetchmany(2))
-    (batch,) = coded_batches(answer, ["a", "b"], None, {})
+    connection = Connection(("b", "a"), [(1, "x"), (2, "y")])
+    with rows.ask_rows(connection, "SELECT", ["a", "b"]) as answer:
+        (batch,) = checked_batches(answer.batches, Request(["a", "b"], None, {}, "sum"))
     assert batch.to_pydict() == {"k0": ["x", "y"], "k1": [1, 2]}
     assert batch.schema.field("k1").type == pa.int64()
 

@@ -1,6 +1,7 @@
 """VAE-BPTF, and the form of its paper: what the contract of all models does not have."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -289,6 +290,12 @@ def test_few_iterations_are_shared_between_sweeps_and_visits(truth):
     assert model.history_["phase"].tolist() == ["sweeps"] * 4 + ["encoders"] * 4
 
 
+@pytest.fixture(scope="module")
+def uninterrupted(parts):
+    """Fits of eight iterations with a parameter changed, each made once."""
+    return cache(lambda *given: short(max_iter=8, tol=0.0, **dict(given)).fit(parts.train))
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize(
     ("stop_at", "phase", "parameters"),
@@ -302,11 +309,11 @@ def test_few_iterations_are_shared_between_sweeps_and_visits(truth):
     ],
 )
 def test_a_fit_stopped_in_any_phase_and_resumed_is_the_uninterrupted_one(
-    stop_at, phase, parameters, error, parts, tmp_path
+    stop_at, phase, parameters, error, parts, uninterrupted, tmp_path
 ):
     """By Ctrl-C, which saves the run, or by an error, which leaves an earlier checkpoint."""
-    model = short(max_iter=8, tol=0.0, **parameters)
-    whole = clone(model).fit(parts.train)
+    whole = uninterrupted(*parameters.items())
+    model = clone(whole)
     assert whole.history_["phase"][stop_at - 1] == phase
     expected = pytest.raises(RuntimeError)
     if error is KeyboardInterrupt:
@@ -504,8 +511,7 @@ def test_new_cells_of_known_entities_move_a_model_toward_a_refit(parts):
 
 
 @pytest.mark.parametrize("what", ["objective", "factors"])
-def test_a_fit_that_diverges_hands_over_its_last_good_state(what, monkeypatch):
-    train, test = tf.split(tf.simulate((20, 15, 8), 2, density=0.4).tensor)
+def test_a_fit_that_diverges_hands_over_its_last_good_state(what, parts, monkeypatch):
     whole = EncoderStep.advance
 
     def diverges(self, state, iteration):
@@ -519,11 +525,11 @@ def test_a_fit_that_diverges_hands_over_its_last_good_state(what, monkeypatch):
 
     monkeypatch.setattr(EncoderStep, "advance", diverges)
     with pytest.raises(DivergedError, match="iteration 6") as caught:
-        tf.VAEBPTF(n_components=2, max_iter=8, tol=0.0).fit(train)
+        short(max_iter=8, tol=0.0).fit(parts.train)
     model = caught.value.model
     assert model.fitted_.reason == "diverged"
     assert model.history_["phase"].tolist() == ["sweeps"] * 4 + ["encoders"]
-    assert np.isfinite(model.score(test, unknown="prior"))
+    assert np.isfinite(model.score(parts.test))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -262,20 +262,28 @@ def mixed_labels(axis: str, error: Exception) -> LabelError:
     )
 
 
+_KINDS: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
+    "text": (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_string_view,
+        pa.types.is_null,
+    ),
+    "truth": (pa.types.is_boolean,),
+    "integer": (pa.types.is_integer,),
+    "float": (pa.types.is_floating,),
+    "date": (pa.types.is_date,),
+    "time": (pa.types.is_timestamp,),
+}
+"""Kinds of labels, and how an Arrow type of each is told."""
+
+
 def _kind(kind: pa.DataType) -> str:
-    """Return what kind of labels a type holds; only some may be asked for as others."""
-    types = pa.types
-    if types.is_timestamp(kind):
-        return "zoned time" if kind.tz else "time"
-    for name, test in (
-        ("truth", types.is_boolean),
-        ("integer", types.is_integer),
-        ("float", types.is_floating),
-        ("date", types.is_date),
-    ):
-        if test(kind):
-            return name
-    return "text"
+    """Return what kind of labels a type holds; an empty text if labels cannot have it."""
+    if pa.types.is_timestamp(kind) and kind.tz:
+        return "zoned time"
+    found = (name for name, tests in _KINDS.items() if any(test(kind) for test in tests))
+    return next(found, "")
 
 
 _BINNED = ", or round times to the axis's unit first (bins=, --bin)"
@@ -308,23 +316,9 @@ def plain_type(kind: pa.DataType, axis: str) -> pa.DataType:
     """Return the type in which labels of a type are kept; refuse types labels cannot have."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    types = pa.types
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return pa.large_string()
-    if types.is_null(kind):
-        return pa.large_string()
-    if types.is_date64(kind):
-        return pa.date32()
-    if types.is_float16(kind):
-        return pa.float32()
-    if (
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-        or types.is_date(kind)
-        or types.is_timestamp(kind)
-    ):
-        return kind
+    plain = {"text": pa.large_string(), "date": pa.date32()}.get(_kind(kind), kind)
+    if _kind(kind):
+        return pa.float32() if pa.types.is_float16(kind) else plain
     raise LabelError(
         f"labels of axis {axis!r} must be text, numbers, booleans, dates or times; got values of "
         f"type {kind}. Turn them into one of these first."

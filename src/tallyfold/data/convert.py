@@ -11,8 +11,9 @@ import numpy.typing as npt
 from tallyfold.data.axis import Axis
 from tallyfold.data.counts import whole_counts
 from tallyfold.data.events import tensor_from_rows
+from tallyfold.data.packages import imported
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import DataError, MissingPackageError, ParameterError, ShapeError
+from tallyfold.errors import DataError, ParameterError, ShapeError
 
 
 def tensor_from_array(array: Any, axes: Sequence[Axis | str] | None) -> CountTensor:
@@ -57,7 +58,7 @@ def scipy_array(tensor: CountTensor) -> Any:
 
 def pydata_array(tensor: CountTensor) -> Any:
     """Return a pydata sparse array; see `CountTensor.to_sparse`."""
-    sparse = _imported("sparse", "to_sparse")
+    sparse = imported("sparse", "to_sparse()")
     return sparse.COO(
         tensor.indices.T.astype(np.int64),
         tensor.counts,
@@ -69,7 +70,7 @@ def pydata_array(tensor: CountTensor) -> Any:
 
 def pyttb_tensor(tensor: CountTensor) -> Any:
     """Return a pyttb sptensor; see `CountTensor.to_pyttb`."""
-    pyttb = _imported("pyttb", "to_pyttb")
+    pyttb = imported("pyttb", "to_pyttb()")
     values = tensor.counts.astype(np.float64)[:, None]
     return pyttb.sptensor(tensor.indices.astype(np.int64), values, tensor.shape)
 
@@ -116,14 +117,3 @@ def _axes_for(shape: tuple[int, ...], axes: Sequence[Axis | str] | None) -> list
                 "places there."
             )
     return built
-
-
-def _imported(package: str, method: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise MissingPackageError(
-            f"{method}() needs the package {package}: pip install {package}."
-        ) from error

@@ -14,9 +14,8 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
-from tallyfold.data.axis import Axis
 from tallyfold.data.source_words import PLACES, count_words
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError
@@ -82,8 +81,7 @@ def _demo_of(root: str) -> CountTensor:
             f"{len(counts)} under {root!r}. Use a Python that has them installed (a zipped or "
             "stripped one does not)."
         )
-    tensor = _tensor(counts)
-    return tensor.with_cells(_kept(tensor)).compact()
+    return _kept(_tensor(counts))
 
 
 def _modules(root: Path) -> Iterator[tuple[str, Path]]:
@@ -119,37 +117,23 @@ def _words_of_file(path: Path) -> Counter[tuple[str, str]]:
 
 
 def _tensor(counts: Mapping[str, Counter[tuple[str, str]]]) -> CountTensor:
-    words = sorted({word for module in counts.values() for word, _ in module})
-    word_number = {word: number for number, word in enumerate(words)}
-    place_number = {place: number for number, place in enumerate(PLACES)}
-    keys = list(chain.from_iterable(counts.values()))
-    columns = (
-        np.repeat(np.arange(len(counts)), [len(module) for module in counts.values()]),
-        np.fromiter((word_number[word] for word, _ in keys), np.int64),
-        np.fromiter((place_number[place] for _, place in keys), np.int64),
-    )
-    numbers = np.fromiter(chain.from_iterable(c.values() for c in counts.values()), np.int64)
-    axes = [Axis("module", list(counts)), Axis("word", words), Axis("place", PLACES)]
-    return CountTensor(axes, np.stack(columns, axis=1), numbers)
+    modules = np.repeat(list(counts), [len(module) for module in counts.values()])
+    words, places = zip(*chain.from_iterable(counts.values()), strict=True)
+    place_codes = pa.array(map(PLACES.index, places), pa.int8())
+    table = {
+        "module": modules,
+        "word": words,
+        "place": pa.DictionaryArray.from_arrays(place_codes, list(PLACES), ordered=True),
+        "count": list(chain.from_iterable(module.values() for module in counts.values())),
+    }
+    return CountTensor.from_frame(pa.table(table), ["module", "word", "place"], "count")
 
 
-def _kept(tensor: CountTensor) -> npt.NDArray[np.bool_]:
-    """Mark the cells of common enough words in large enough modules, until both rules hold."""
-    module_N, word_N = tensor.indices[:, 0], tensor.indices[:, 1]
-    too_common = _spread(word_N, module_N, tensor.shape[1]) > MAX_SHARE * tensor.shape[0]
-    keep: npt.NDArray[np.bool_] = ~too_common[word_N]
-    while True:
-        modules_of_word = _spread(word_N[keep], module_N[keep], tensor.shape[1])
-        words_of_module = _spread(module_N[keep], word_N[keep], tensor.shape[0])
-        good = (modules_of_word >= MIN_MODULES)[word_N] & (words_of_module >= MIN_WORDS)[module_N]
-        if not np.any(keep & ~good):
-            return keep
-        keep &= good
-
-
-def _spread(
-    these_N: npt.NDArray[np.int32], those_N: npt.NDArray[np.int32], size: int
-) -> npt.NDArray[np.int64]:
-    """Return for each of these how many different ones of those it stands with."""
-    pairs = np.unique(these_N * np.int64(2**32) + those_N)
-    return np.bincount(pairs >> 32, minlength=size).astype(np.int64)
+def _kept(tensor: CountTensor) -> CountTensor:
+    """Keep common enough words in large enough modules, until both rules hold."""
+    pairs = tensor.collapse("place")
+    rare = pairs.marginal("word", "nonzeros") <= MAX_SHARE * tensor.shape[0]
+    pairs = pairs.sel(word=pairs.axis("word").labels.filter(pa.array(rare)))
+    core = pairs.filter(min_nonzeros={"word": MIN_MODULES, "module": MIN_WORDS})
+    kept = tensor.sel(word=core.axis("word").labels, module=core.axis("module").labels)
+    return kept.compact()

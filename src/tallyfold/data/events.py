@@ -13,21 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyfold.data.axis import UNFIT, Axis, listing, mixed_labels
-from tallyfold.data.bins import checked_bins
 from tallyfold.data.cells import merge_cells
 from tallyfold.data.counts import whole_counts
 from tallyfold.data.dropped import Dropped
 from tallyfold.data.encode import Column, encode_columns
+from tallyfold.data.packages import imported
+from tallyfold.data.request import Request, check_columns, checked_value
 from tallyfold.data.tensor import CountTensor, label_columns
-from tallyfold.errors import (
-    CountError,
-    DataError,
-    DroppedWarning,
-    LabelError,
-    MissingPackageError,
-    ParameterError,
-    ShapeError,
-)
+from tallyfold.errors import CountError, DataError, DroppedWarning, LabelError, ParameterError
 
 ROWS_AT_A_TIME = 2_000_000
 
@@ -41,15 +34,14 @@ def tensor_from_frame(
     bins: Mapping[str, str] | None = None,
 ) -> CountTensor:
     """Count the rows of a frame; see `CountTensor.from_frame`."""
-    names = checked_axis_names(axes)
-    units = checked_bins(bins, names)
-    if repeated not in ("sum", "error"):
-        raise ParameterError(f"`repeated` must be 'sum' or 'error'; got {repeated!r}.")
-    table, column = read_columns(frame, names, value)
+    request = Request.checked(axes, value, bins, repeated)
+    table, column = read_columns(frame, request.axes, value)
     if len(table) == 0:
         raise DataError("the table has no rows; a tensor needs at least one event.")
     counts = None if column is None else frame_counts(table, column)
-    codes, built = encode_columns(names, lambda name: frame_column(table, name, units.get(name)))
+    codes, built = encode_columns(
+        request.axes, lambda name: frame_column(table, name, request.bins.get(name))
+    )
     return tensor_from_rows(built, codes, counts, repeated)
 
 
@@ -166,50 +158,6 @@ def _encoded_in_parts(series: Any) -> Any:
     return pa.chunked_array(chunks)
 
 
-def checked_axis_names(axes: Sequence[str]) -> list[str]:
-    """Refuse fewer than two axes, repeated ones, and a single text instead of a list."""
-    names = list(axes) if isinstance(axes, Sequence) and not isinstance(axes, str) else []
-    listed = isinstance(axes, Sequence) and not isinstance(axes, str)
-    if not listed or not all(isinstance(name, str) for name in names):
-        raise ParameterError(
-            f"`axes` must be a list of column names, which are texts; got {axes!r}. Rename columns "
-            "that have other names."
-        )
-    if len(names) < 2:
-        raise ShapeError(
-            f"a CountTensor has at least two axes; got {len(names)} ({listing(names)}). "
-            "Name another column."
-        )
-    if len(set(names)) < len(names):
-        raise ShapeError(f"axes must be different columns; got {listing(names)}.")
-    return names
-
-
-def checked_value(
-    value: str | EllipsisType | None, axes: Sequence[str], columns: Sequence[str]
-) -> str | None:
-    """Settle the column of counts; refuse to guess where there is one called "count"."""
-    if isinstance(value, EllipsisType):
-        if "count" in columns and "count" not in axes:
-            raise ParameterError(
-                "the table has a column 'count': say value='count' to take the counts from it, or "
-                "value=None to count rows."
-            )
-        return None
-    if value in axes:
-        raise ParameterError(f"column {value!r} cannot be both an axis and the counts.")
-    return value
-
-
-def check_columns(wanted: Sequence[str], columns: Sequence[str]) -> None:
-    """Refuse columns the table does not have, listing the ones it has."""
-    missing = [name for name in wanted if name not in columns]
-    if missing:
-        raise LabelError(
-            f"the table has no column {listing(missing)}; it has {listing(list(columns), 20)}."
-        )
-
-
 def frame_from_tensor(tensor: CountTensor, kind: str, value: str) -> Any:
     """Return one row per cell; see `CountTensor.to_frame`."""
     if value in tensor.names:
@@ -221,13 +169,7 @@ def frame_from_tensor(tensor: CountTensor, kind: str, value: str) -> Any:
     if kind == "pandas":
         return table.to_pandas()
     if kind == "polars":
-        try:
-            import polars
-        except ImportError as error:
-            raise MissingPackageError(
-                "to_frame('polars') needs the package polars: pip install polars."
-            ) from error
-        return polars.from_arrow(table)
+        return imported("polars", "to_frame('polars')").from_arrow(table)
     raise ParameterError(f"`kind` must be 'pandas', 'polars' or 'pyarrow'; got {kind!r}.")
 
 

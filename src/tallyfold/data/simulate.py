@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from tallyfold.data.axis import MAX_LABELS, Axis
 from tallyfold.data.draws import Factors, FloatArray, draw_cells, rates_at, thinning_constant
 from tallyfold.data.seeds import Seed, generator
-from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import ParameterError, ShapeError
+from tallyfold.data.tensor import CountTensor, checked_indices
+from tallyfold.errors import ParameterError
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,23 +51,7 @@ class Simulation:
 
     def rate(self, indices: npt.ArrayLike) -> FloatArray:
         """Return the true Poisson rate at cells, given as one row of positions per cell."""
-        positions, shape = np.asarray(indices), self.tensor.shape
-        if (
-            positions.ndim != 2
-            or positions.shape[1] != len(shape)
-            or positions.dtype.kind not in "iu"
-        ):
-            raise ShapeError(
-                f"`indices` must be whole numbers, one row of {len(shape)} positions per cell; got "
-                f"an array of shape {positions.shape} and type {positions.dtype}."
-            )
-        outside = ((positions < 0) | (positions >= np.array(shape))).any(axis=1)
-        if outside.any():
-            first = positions[outside][:5].tolist()
-            raise ShapeError(
-                f"`indices` must lie within the shape {shape}; got {int(outside.sum()):,} cells "
-                f"outside, such as {first}. Positions count from 0 and are never negative."
-            )
+        positions = checked_indices(np.asarray(indices), self.tensor.axes)
         return rates_at(self.factors, positions.T)
 
 

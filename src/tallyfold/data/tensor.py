@@ -69,7 +69,7 @@ class CountTensor:
     ) -> None:
         self._axes = _checked_axes(axes)
         self._dropped: tuple[Dropped, ...] = ()
-        positions = _checked_indices(np.asarray(indices), self._axes)
+        positions = checked_indices(np.asarray(indices), self._axes)
         numbers = whole_counts(np.asarray(counts), name="counts", row_word="cell")
         if numbers.shape != (len(positions),):
             raise ShapeError(
@@ -475,7 +475,8 @@ def _checked_axes(axes: Sequence[Axis]) -> tuple[Axis, ...]:
     return axes
 
 
-def _checked_indices(indices: npt.NDArray[Any], axes: tuple[Axis, ...]) -> npt.NDArray[np.int32]:
+def checked_indices(indices: npt.NDArray[Any], axes: tuple[Axis, ...]) -> npt.NDArray[np.int32]:
+    """Refuse positions of cells that are not whole numbers within the axes, one row per cell."""
     if indices.size == 0:
         indices = indices.reshape(0, len(axes)).astype(np.int32)
     if indices.ndim != 2 or indices.shape[1] != len(axes) or indices.dtype.kind not in "iu":

@@ -9,29 +9,26 @@ from typing import Any
 
 import pyarrow as pa
 
-from tallyfold.data.axis import Axis, listing
-from tallyfold.data.formats.hive import hive_columns, hive_option
-from tallyfold.data.formats.sql import file_list, literal, quoted
-from tallyfold.data.formats.table import Source
-from tallyfold.data.formats.writing import (
-    Targets,
-    compression_of,
-    label_tables,
-    read_axes_file,
-    write_axes_file,
+from tallyfold.data.axis import listing
+from tallyfold.data.formats.sql import (
+    Source,
+    file_list,
+    folder_keys,
+    folder_option,
+    literal,
+    quoted,
 )
-from tallyfold.data.tensor import CountTensor
+from tallyfold.data.formats.table import TableFormat, named_lines
+from tallyfold.data.formats.writing import compression_of
 from tallyfold.errors import FormatError, LabelError
 
 
-class Delimited:
+class Delimited(TableFormat):
     """Read and write text tables with one character between columns."""
-
-    is_text = True
-    has_axes_file = True
 
     def __init__(self, delimiter: str) -> None:
         self.delimiter = delimiter
+        self.ending = ".tsv" if delimiter == "\t" else ".csv"
 
     def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> Source:
         """Describe the files to DuckDB, those with the same header together."""
@@ -40,7 +37,7 @@ class Delimited:
             headers.setdefault(self._header(file), []).append(file)
         shared = [name for name in next(iter(headers)) if all(name in h for h in headers)]
         self._check_delimiter(shared, wanted)
-        keys = hive_columns(files, wanted, shared)
+        keys = folder_keys(files, wanted, shared)
         parts = []
         for header, group in headers.items():
             names = [f"c{header.index(name)} AS k{number}" for number, name in enumerate(shared)]
@@ -61,29 +58,7 @@ class Delimited:
                 if cells and number in rows:
                     lines[number] = before + 1
                 before = reader.line_num
-        return [f"line {lines[row]}" if row in lines else f"row {row}" for row in rows]
-
-    def axes_of(self, file: str) -> list[Axis] | None:
-        """Read the axes beside the file, if they are there."""
-        return read_axes_file(file)
-
-    def write(self, tensor: CountTensor, targets: Targets, value: str) -> None:
-        """Write the cells as text, so many rows at a time."""
-        import pyarrow.csv
-
-        options = pyarrow.csv.WriteOptions(delimiter=self.delimiter)
-        tables = label_tables(tensor, value, as_text=True)
-        first = next(tables)
-        with (
-            pa.output_stream(
-                str(targets.file), compression=compression_of(targets.file.name)
-            ) as stream,
-            pyarrow.csv.CSVWriter(stream, first.schema, write_options=options) as writer,
-        ):
-            writer.write_table(first)
-            for table in tables:
-                writer.write_table(table)
-        write_axes_file(tensor.axes, targets)
+        return named_lines(rows, lines)
 
     def _text(self, file: str) -> io.TextIOWrapper:
         stream = pa.input_stream(file, compression=compression_of(file))
@@ -128,5 +103,5 @@ class Delimited:
             f"columns = {{{columns}}}, delim = {literal(self.delimiter)}, quote = '\"', "
             "escape = '\"', nullstr = '', allow_quoted_nulls = false, strict_mode = true, "
             f"null_padding = false, compression = '{compression_of(files[0]) or 'none'}', "
-            f"{hive_option(keys)})"
+            f"{folder_option(keys)})"
         )

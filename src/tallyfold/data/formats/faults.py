@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallyfold.data.axis import listing
 from tallyfold.data.counts import MAX_COUNT
-from tallyfold.data.formats.sql import one_row
+from tallyfold.data.formats.sql import Source
+from tallyfold.data.request import Request
 from tallyfold.errors import CountError, DataError, LabelError
 
 if TYPE_CHECKING:
-    from tallyfold.data.formats.table import Source, TableFormat
+    from tallyfold.data.formats.table import TableFormat
 
 FLOATS = {"FLOAT", "DOUBLE"}
 INTEGERS = {
@@ -31,49 +32,38 @@ class Fault(NamedTuple):
     remedy: str
 
 
-def row_faults(
-    source: Source,
-    names: Sequence[str],
-    value: str | None,
-    units: Mapping[str, str],
-    is_text: bool,
-) -> list[Fault]:
+def row_faults(source: Source, request: Request, is_text: bool) -> list[Fault]:
     """List what no row of this table may be."""
     faults = []
-    for name in names:
+    for name in request.axes:
         faults.append(_missing_label(source, name))
-        if name in units:
+        if name in request.bins:
             faults.append(_not_a_time(source, name))
-    if value is not None:
-        kind = source.types[value]
-        if not is_text and not (kind in INTEGERS | FLOATS or kind.startswith("DECIMAL")):
-            raise CountError(
-                f"{value!r} must be numbers; the table has {kind} there. Name the column that "
-                "holds the counts, or use value=None to count rows."
-            )
-        faults.extend(_bad_counts(source, value))
-    return faults
+    value = request.count_column
+    if value is None:
+        return faults
+    kind = source.types[value]
+    if not is_text and not (kind in INTEGERS | FLOATS or kind.startswith("DECIMAL")):
+        raise CountError(
+            f"{value!r} must be numbers; the table has {kind} there. Name the column that "
+            "holds the counts, or use value=None to count rows."
+        )
+    return faults + _bad_counts(source, value)
 
 
 def find_fault(
-    connection: Any,
-    form: TableFormat,
-    files: Sequence[str],
-    names: Sequence[str],
-    value: str | None,
-    units: Mapping[str, str],
+    connection: Any, form: TableFormat, files: Sequence[str], request: Request
 ) -> DataError:
     """Look through the files again, one by one, for the first fault and the rows that have it."""
-    wanted = [*names, *([value] if value else [])]
     for file in files:
-        source = form.source(connection, [file], wanted)
-        missing = [name for name in wanted if name not in source.types]
+        source = form.source(connection, [file], request.columns)
+        missing = [name for name in request.columns if name not in source.types]
         if missing:
             return LabelError(
                 f"{file!r} has no column {listing(missing)}; it has "
                 f"{listing(list(source.types), 20)}."
             )
-        for fault in row_faults(source, names, value, units, form.is_text):
+        for fault in row_faults(source, request, form.is_text):
             found = _described(connection, form, file, source, fault)
             if found is not None:
                 return found
@@ -101,17 +91,18 @@ def time_of(source: Source, name: str) -> str:
 def _described(
     connection: Any, form: TableFormat, file: str, source: Source, fault: Fault
 ) -> DataError | None:
-    condition = f"coalesce({fault.condition}, true)"
-    number = one_row(connection, f"SELECT count(*) FROM {source.sql} WHERE {condition}")[0]
-    if not number:
-        return None
-    shown = f"CAST({source.columns[fault.column]} AS VARCHAR)"
     rows = connection.execute(
-        f"SELECT place, shown FROM (SELECT {condition} AS bad, {shown} AS shown, row_number() OVER "
-        f"() AS place FROM {source.sql}) WHERE bad ORDER BY place LIMIT 5"
+        f"SELECT place, shown, count(*) OVER () FROM (SELECT coalesce({fault.condition}, true) AS "
+        f"bad, CAST({source.columns[fault.column]} AS VARCHAR) AS shown, row_number() OVER () AS "
+        f"place FROM {source.sql}) WHERE bad ORDER BY place LIMIT 5"
     ).fetchall()
-    places = _places(form, file, [row for row, _ in rows])
-    listed = ", ".join(f"{p}: {_quoted(text)}" for p, (_, text) in zip(places, rows, strict=True))
+    if not rows:
+        return None
+    places = _places(form, file, [row for row, _, _ in rows])
+    listed = ", ".join(
+        f"{at}: {_short(text)}" for at, (_, text, _) in zip(places, rows, strict=True)
+    )
+    number = rows[0][2]
     more = f" and {number - 5:,} more" if number > 5 else ""
     return fault.error(
         f"{fault.what}; {file!r} has {number:,} rows that do not comply, {listed}{more}. "
@@ -127,7 +118,7 @@ def _places(form: TableFormat, file: str, rows: list[int]) -> list[str]:
         return [f"row {row}" for row in rows]
 
 
-def _quoted(text: str | None) -> str:
+def _short(text: str | None) -> str:
     return "nothing" if text is None else text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -135,44 +126,32 @@ def _missing_label(source: Source, name: str) -> Fault:
     condition = f"{source.columns[name]} IS NULL"
     if source.types[name] in FLOATS:
         condition += f" OR isnan({source.columns[name]})"
-    return Fault(
-        name,
-        condition,
-        LabelError,
-        f"labels of axis {name!r} must not be missing",
-        "Drop those rows or give them a label.",
-    )
+    what = f"labels of axis {name!r} must not be missing"
+    return Fault(name, condition, LabelError, what, "Drop those rows or give them a label.")
 
 
 def _not_a_time(source: Source, name: str) -> Fault:
     time = time_of(source, name)
-    return Fault(
-        name,
-        f"{time} IS NULL OR NOT isfinite({time})",
-        LabelError,
+    what = (
         f"column {name!r} must hold dates or times to be binned, or text in ISO form such as "
-        "2015-03-09 or 2015-03-09 14:30",
-        "Turn it into dates first.",
+        "2015-03-09 or 2015-03-09 14:30"
     )
+    condition = f"{time} IS NULL OR NOT isfinite({time})"
+    return Fault(name, condition, LabelError, what, "Turn it into dates first.")
 
 
 def _bad_counts(source: Source, value: str) -> list[Fault]:
     number, kind = number_of(source, value), source.types[value]
     what = f"{value!r} must be whole numbers from 0 to 2**53 - 1"
-    missing = (
-        "Drop those rows, or fill in their counts; write numbers without signs between digits."
-    )
-    rules = [(f"{number} IS NULL", missing)]
+    missing = f"{number} IS NULL"
     if kind in FLOATS or kind == "VARCHAR":
-        rules.append((f"NOT isfinite({number})", missing))
+        missing += f" OR NOT isfinite({number})"
+    absent = "Drop those rows, or fill in their counts; write numbers without signs between digits."
+    rules = [(missing, absent)]
     if kind not in INTEGERS:
         remedy = "If they are amounts, not counts, choose a unit in which they are whole."
         rules.append((f"{number} <> floor({number})", remedy))
-    rules += [
-        (
-            f"{number} < 0",
-            "A count cannot be negative: aggregate corrections first, or drop them.",
-        ),
-        (f"{number} > {MAX_COUNT}", "Larger counts are not exact: use a coarser unit."),
-    ]
+    negative = "A count cannot be negative: aggregate corrections first, or drop them."
+    rules.append((f"{number} < 0", negative))
+    rules.append((f"{number} > {MAX_COUNT}", "Larger counts are not exact: use a coarser unit."))
     return [Fault(value, condition, CountError, what, remedy) for condition, remedy in rules]

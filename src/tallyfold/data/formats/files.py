@@ -9,8 +9,6 @@ from pathlib import Path
 from types import EllipsisType
 
 from tallyfold.data.axis import listing
-from tallyfold.data.bins import checked_bins
-from tallyfold.data.events import checked_axis_names
 from tallyfold.data.formats.delimited import Delimited
 from tallyfold.data.formats.jsonlines import JsonLines
 from tallyfold.data.formats.npz import Npz
@@ -18,6 +16,7 @@ from tallyfold.data.formats.parquet import Parquet
 from tallyfold.data.formats.table import TableFormat, read_own_table, read_table
 from tallyfold.data.formats.tns import Tns
 from tallyfold.data.formats.writing import COMPRESSIONS, written_whole
+from tallyfold.data.request import Request, check_repeated
 from tallyfold.data.tensor import BinUnit, CountTensor, Repeated
 from tallyfold.errors import FormatError, ParameterError
 
@@ -83,8 +82,7 @@ def read_counts(
     >>> read_counts(file, axes=["who", "what"])
     CountTensor(who 2 x what 2; 2 non-zeros, density 50 %, total 3; counts 1: 50 %, 2: 50 %)
     """
-    if repeated not in ("sum", "error"):
-        raise ParameterError(f"`repeated` must be 'sum' or 'error'; got {repeated!r}.")
+    check_repeated(repeated)
     files, ending = resolved_files(path)
     form = FORMATS[ending]
     if isinstance(form, Npz | Tns):
@@ -98,9 +96,8 @@ def read_counts(
             _check_whole_file(files, ending, {"bins": bins})
             tensor = read_own_table(form, files[0], memory_limit)
         else:
-            names = checked_axis_names(axes)
-            units = checked_bins(bins, names)
-            tensor = read_table(form, files, names, value, units, repeated, memory_limit)
+            request = Request.checked(axes, value, bins, repeated)
+            tensor = read_table(form, files, request, memory_limit)
     return tensor.filter(min_nonzeros=min_nonzeros, top=top)
 
 

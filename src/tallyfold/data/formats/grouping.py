@@ -6,8 +6,11 @@ Labels stay in DuckDB and Arrow all the way: no row and no label becomes a Pytho
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+import itertools
+import queue
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +21,21 @@ from tallyfold.data.axis import Axis, check_size, plain_labels
 from tallyfold.data.bins import time_labels
 from tallyfold.data.counts import MAX_COUNT
 from tallyfold.data.encode import sorted_order
+from tallyfold.data.events import tensor_from_rows
 from tallyfold.data.formats.faults import Fault, number_of, time_of
-from tallyfold.data.formats.sql import literal, one_row
-from tallyfold.errors import CountError, FormatError, LabelError
-
-if TYPE_CHECKING:
-    from tallyfold.data.formats.table import Source
+from tallyfold.data.formats.sql import Source, literal, one_row
+from tallyfold.data.request import Request
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import CountError, DataError, FormatError, LabelError
 
 Codes = npt.NDArray[np.int32]
+T = TypeVar("T")
 
 PASSES_MORE = 8
-"""How many times as many passes are made when memory did not do."""
+"""By what the number of passes is multiplied when memory did not do."""
 MOST_PASSES = PASSES_MORE**3
+WAITING = 4
+"""Batches that may wait to be grouped; more would only fill memory."""
 
 
 class Grouped(NamedTuple):
@@ -43,10 +49,8 @@ class Grouped(NamedTuple):
 def group_rows(
     connection: Any,
     source: Source,
-    names: Sequence[str],
-    value: str | None,
-    units: Mapping[str, str],
-    faults: Sequence[Fault],
+    request: Request,
+    faults: Sequence[Fault] = (),
     most_passes: int = MOST_PASSES,
 ) -> Grouped:
     """Make the table ``cells`` (x0, x1, ..., n, times, faulty): one row per distinct cell.
@@ -55,14 +59,16 @@ def group_rows(
     again in several passes, each for some of the cells.
     """
     labels = []
-    for number, name in enumerate(names):
+    for number, name in enumerate(request.axes):
         label = source.columns[name]
-        if name in units:
-            label = f"date_trunc({literal(units[name])}, {time_of(source, name)})"
+        if name in request.bins:
+            label = f"date_trunc({literal(request.bins[name])}, {time_of(source, name)})"
         labels.append(f"{label} AS x{number}")
     faulty = " OR ".join(f"({fault.condition})" for fault in faults) or "false"
-    count = "1" if value is None else f"TRY_CAST({number_of(source, value)} AS BIGINT)"
-    groups = ", ".join(f"x{number}" for number in range(len(names)))
+    groups = ", ".join(f"x{number}" for number in range(len(labels)))
+    count = "1"
+    if request.count_column is not None:
+        count = f"TRY_CAST({number_of(source, request.count_column)} AS BIGINT)"
     # One select names things, the next uses the names: a column of the file never gets in between.
     named = (
         f"SELECT {', '.join(labels)}, coalesce({faulty}, true) AS fault, {count} AS one "
@@ -76,7 +82,7 @@ def group_rows(
 
 
 def _group_in(connection: Any, named: str, groups: str, passes: int, *, last: bool) -> bool:
-    """Make the table ``cells`` in so many passes over the rows; False if they were too few."""
+    """Make the table ``cells`` in `passes` passes over the rows; False if they were too few."""
     import duckdb
 
     try:
@@ -95,7 +101,87 @@ def _group_in(connection: Any, named: str, groups: str, passes: int, *, last: bo
     return True
 
 
-def repeated_cells(connection: Any, shown: str, n_axes: int) -> LabelError:
+def group_batches(
+    connection: Any, batches: Iterator[pa.RecordBatch], n_axes: int
+) -> Grouped | None:
+    """Group batches of columns k0, k1, ... and perhaps n as they come; None if there is none.
+
+    A database's connection is often tied to the thread that made it, and Ctrl-C reaches the main
+    thread only: so the caller's thread reads the batches, and grouping goes on beside it.
+    """
+    first = next(batches, None)
+    if first is None:
+        return None
+    waiting: queue.Queue[pa.RecordBatch | None] = queue.Queue(WAITING)
+    stream = iter(waiting.get, None)
+    connection.register("stream", pa.RecordBatchReader.from_batches(first.schema, stream))
+    columns = {name: name for name in first.schema.names}
+    source = Source("stream", dict.fromkeys(columns, "BIGINT"), columns)
+    request = Request(list(columns)[:n_axes], columns.get("n"), {}, "sum")
+    with ThreadPoolExecutor(1, "tallyfold-grouping") as pool:
+        # what has come in is gone: there is no second pass
+        grouping = pool.submit(group_rows, connection, source, request, (), 1)
+        try:
+            for batch in itertools.chain([first], batches, [None]):
+                if not _put(waiting, batch, grouping):
+                    break  # it failed: the result says how
+            return result_of(grouping)
+        except BaseException:
+            connection.interrupt()
+            raise
+        finally:
+            while not waiting.empty():
+                waiting.get_nowait()
+            waiting.put_nowait(None)
+
+
+def _put(waiting: queue.Queue[Any], batch: Any, grouping: Future[Any]) -> bool:
+    """Add a batch (None: the end) when there is room; False if grouping has ended instead."""
+    while not grouping.done():
+        with contextlib.suppress(queue.Full):
+            waiting.put(batch, timeout=0.1)
+            return True
+    return False
+
+
+def result_of(future: Future[T]) -> T:
+    """Wait for another thread in short steps, so that Ctrl-C is seen whichever thread it wakes."""
+    while not wait([future], timeout=0.1).done:
+        pass
+    return future.result()
+
+
+def tensor_of_groups(
+    connection: Any,
+    grouped: Grouped,
+    request: Request,
+    shown: str,
+    *,
+    is_text: bool,
+    known: Sequence[Axis] | None = None,
+) -> CountTensor:
+    """Make a tensor of the table ``cells``, on the axes that are known, if they are."""
+    if grouped.cells == 0 and known is not None:
+        return CountTensor(known, np.empty((0, len(known)), np.int32), np.empty(0, np.int64))
+    if grouped.cells == 0:
+        raise DataError(f"{shown} has no rows; a tensor needs at least one event.")
+    if request.repeated == "error" and grouped.most_rows > 1:
+        raise _repeated_cells(connection, shown, len(request.axes))
+    axes, places = [], []
+    for number, name in enumerate(request.axes):
+        labels = _distinct_labels(connection, number, name)
+        if name in request.bins:
+            labels = time_labels(labels, request.bins[name], name)
+        elif is_text and known is None:
+            labels = natural_labels(labels)
+        axis, place = _axis_of(name, labels, known[number] if known else None)
+        axes.append(axis)
+        places.append(place)
+    codes, counts = _fetch_cells(connection, places)
+    return tensor_from_rows(axes, codes, counts)
+
+
+def _repeated_cells(connection: Any, shown: str, n_axes: int) -> LabelError:
     """Describe cells that more than one row has."""
     columns = ", ".join(f"CAST(x{m} AS VARCHAR)" for m in range(n_axes))
     query = f"SELECT times, {columns} FROM cells WHERE times > 1 ORDER BY ALL LIMIT 5"
@@ -105,29 +191,6 @@ def repeated_cells(connection: Any, shown: str, n_axes: int) -> LabelError:
         f"each cell must be given once (repeated='error'); {shown} gives {cells}. Use "
         "repeated='sum' to add up."
     )
-
-
-def coded_cells(
-    connection: Any,
-    names: Sequence[str],
-    units: Mapping[str, str],
-    *,
-    is_text: bool,
-    known: Sequence[Axis] | None = None,
-) -> tuple[list[Axis], list[Codes], npt.NDArray[np.int64]]:
-    """Make the axes of the grouped cells; return them with each cell's positions and count."""
-    axes, places = [], []
-    for number, name in enumerate(names):
-        labels = _distinct_labels(connection, number, name)
-        if name in units:
-            labels = time_labels(labels, units[name], name)
-        elif is_text and known is None:
-            labels = natural_labels(labels)
-        axis, place = _axis_of(name, labels, known[number] if known else None)
-        axes.append(axis)
-        places.append(place)
-    codes, counts = _fetch_cells(connection, places)
-    return axes, codes, counts
 
 
 def natural_labels(texts: pa.Array) -> pa.Array:

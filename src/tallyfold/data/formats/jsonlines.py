@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tallyfold.data.axis import Axis
-from tallyfold.data.formats.hive import hive_columns, hive_option
-from tallyfold.data.formats.sql import file_list, literal, quoted
-from tallyfold.data.formats.table import Source
-from tallyfold.data.formats.writing import (
-    Targets,
-    compression_of,
-    label_tables,
-    read_axes_file,
-    write_axes_file,
+from tallyfold.data.formats.sql import (
+    Source,
+    file_list,
+    folder_keys,
+    folder_option,
+    literal,
+    quoted,
 )
-from tallyfold.data.tensor import CountTensor
+from tallyfold.data.formats.table import TableFormat, named_lines
+from tallyfold.data.formats.writing import compression_of
 
 
-class JsonLines:
+class JsonLines(TableFormat):
     """Read and write JSON lines."""
 
-    is_text = True
-    has_axes_file = True
+    ending = ".jsonl"
 
     def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> Source:
         """Describe the files to DuckDB; every value is read as text.
@@ -42,12 +37,12 @@ class JsonLines:
         known = [row[0] for row in connection.execute(query).fetchall()]
         if known == ["json"] and not self._has(connection, lines, "json"):
             known = list(dict.fromkeys([*wanted, "count"]))  # DuckDB's word for a file without rows
-        keys = hive_columns(files, wanted, known)
+        keys = folder_keys(files, wanted, known)
         for name in wanted:
             if name not in [*known, *keys] and self._has(connection, lines, name):
                 known.append(name)
         columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in known)
-        sql = f"read_json({lines}, columns = {{{columns}}}, {hive_option(keys)})"
+        sql = f"read_json({lines}, columns = {{{columns}}}, {folder_option(keys)})"
         names = [*known, *keys]
         return Source(sql, dict.fromkeys(names, "VARCHAR"), {name: quoted(name) for name in names})
 
@@ -59,48 +54,9 @@ class JsonLines:
                 number += bool(text.strip())
                 if text.strip() and number in rows:
                     lines[number] = line
-        return [f"line {lines[row]}" if row in lines else f"row {row}" for row in rows]
+        return named_lines(rows, lines)
 
     def _has(self, connection: Any, lines: str, name: str) -> bool:
         columns = f"columns = {{{literal(name)}: 'VARCHAR'}}, hive_partitioning = false"
         query = f"SELECT 1 FROM read_json({lines}, {columns}) WHERE {quoted(name)} IS NOT NULL"
         return bool(connection.execute(f"{query} LIMIT 1").fetchall())
-
-    def axes_of(self, file: str) -> list[Axis] | None:
-        """Read the axes beside the file, if they are there."""
-        return read_axes_file(file)
-
-    def write(self, tensor: CountTensor, targets: Targets, value: str) -> None:
-        """Write one object a line; integer labels as numbers, all others as text."""
-        with pa.output_stream(
-            str(targets.file), compression=compression_of(targets.file.name)
-        ) as stream:
-            for table in label_tables(_in_json(tensor), value, as_text=True):
-                stream.write(_lines(table, tensor.names, value))
-        write_axes_file(tensor.axes, targets)
-
-
-def _in_json(tensor: CountTensor) -> CountTensor:
-    """Write each label once as JSON, so that a cell's line is put together from ready pieces."""
-    axes = []
-    for axis in tensor.axes:
-        labels = axis.labels
-        if not pa.types.is_integer(labels.type):
-            labels = labels.cast(pa.large_string())
-        texts = [json.dumps(label, ensure_ascii=False) for label in labels.to_pylist()]
-        axes.append(Axis.of_distinct(axis.name, pa.array(texts, pa.large_string())))
-    return CountTensor.of_canonical(axes, tensor.indices, tensor.counts)
-
-
-def _lines(table: pa.Table, names: tuple[str, ...], value: str) -> bytes:
-    """Put the lines together, so that a cell costs no Python object before the end."""
-    pieces: list[Any] = []
-    for number, name in enumerate([*names, value]):
-        pieces.append(_text(("{" if number == 0 else ", ") + json.dumps(name) + ": "))
-        pieces.append(table.column(number).combine_chunks().cast(pa.large_string()))
-    lines = pc.binary_join_element_wise(*pieces, _text("}\n"), _text(""))
-    return "".join(lines.to_pylist()).encode()
-
-
-def _text(text: str) -> pa.Scalar:
-    return pa.scalar(text, pa.large_string())

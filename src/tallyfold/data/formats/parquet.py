@@ -9,17 +9,22 @@ from typing import Any
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis
-from tallyfold.data.formats.hive import hive_columns, hive_option
-from tallyfold.data.formats.sql import file_list, quoted
-from tallyfold.data.formats.table import Source
-from tallyfold.data.formats.writing import Targets, axes_from_bytes, axes_to_bytes, label_tables
+from tallyfold.data.formats.sql import Source, file_list, folder_keys, folder_option, quoted
+from tallyfold.data.formats.table import TableFormat
+from tallyfold.data.formats.writing import (
+    Targets,
+    axes_from_bytes,
+    axes_to_bytes,
+    label_tables,
+    write_tables,
+)
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import FormatError
 
 AXES_KEY = b"tallyfold.axes"
 
 
-class Parquet:
+class Parquet(TableFormat):
     """Read and write Parquet."""
 
     is_text = False
@@ -30,8 +35,8 @@ class Parquet:
         plain = f"read_parquet({file_list(files)}, union_by_name = true, hive_partitioning = false)"
         described = connection.execute(f"DESCRIBE SELECT * FROM {plain}").fetchall()
         types = {row[0]: row[1] for row in described}
-        keys = hive_columns(files, wanted, list(types))
-        sql = f"read_parquet({file_list(files)}, union_by_name = true, {hive_option(keys)})"
+        keys = folder_keys(files, wanted, list(types))
+        sql = f"read_parquet({file_list(files)}, union_by_name = true, {folder_option(keys)})"
         types |= dict.fromkeys(keys, "VARCHAR")
         return Source(sql, types, {name: quoted(name) for name in types})
 
@@ -56,14 +61,8 @@ class Parquet:
         return axes_from_bytes(data, file)
 
     def write(self, tensor: CountTensor, targets: Targets, value: str) -> None:
-        """Write the cells, so many rows at a time."""
-        import pyarrow.parquet as pq
-
-        tables = label_tables(tensor, value, as_text=False)
-        first = next(tables)
+        """Write the cells."""
         record = {AXES_KEY: base64.b64encode(axes_to_bytes(tensor.axes))}
-        schema: pa.Schema = first.schema.with_metadata(record)
-        with pq.ParquetWriter(targets.file, schema, compression="zstd") as writer:
-            writer.write_table(first.replace_schema_metadata(record))
-            for table in tables:
-                writer.write_table(table.replace_schema_metadata(record))
+        tables = label_tables(tensor, value, as_text=False)
+        recorded = (table.replace_schema_metadata(record) for table in tables)
+        write_tables(recorded, targets.file, ".parquet")

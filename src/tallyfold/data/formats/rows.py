@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Generator, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
-from tallyfold.data.events import check_columns
 from tallyfold.data.formats.files import FORMATS, _with_delimiter, ending_of, resolved_files
 from tallyfold.data.formats.npz import Npz
 from tallyfold.data.formats.sql import connected, duckdb_errors
-from tallyfold.data.formats.table import TableFormat
+from tallyfold.data.formats.table import TableFormat, shown_files
 from tallyfold.data.formats.tns import Tns
-from tallyfold.data.formats.writing import compression_of, label_tables, written_whole
+from tallyfold.data.formats.writing import label_tables, write_tables, written_whole
+from tallyfold.data.request import check_columns
 from tallyfold.errors import FormatError
 
 ROWS_AT_A_TIME = 50_000
 WRITTEN = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson")
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 PathLike = str | os.PathLike[str]
 
@@ -72,8 +69,7 @@ def read_rows(
 def _table_rows(
     form: TableFormat, files: list[str], wanted: Sequence[str], rows_at_a_time: int
 ) -> Iterator[pa.Table]:
-    shown = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} more"
-    with duckdb_errors(shown), connected() as connection:
+    with duckdb_errors(shown_files(files)), connected() as connection:
         source = form.source(connection, files, wanted)
         check_columns(wanted, list(source.types))
         # numbered, since DuckDB takes names that differ in case only for the same
@@ -94,7 +90,7 @@ def _pieces(table: pa.Table, size: int) -> Iterator[pa.Table]:
 
 
 def write_rows(tables: Iterator[pa.Table], path: PathLike) -> int:
-    """Write tables of the same columns to one file, whole or not at all; return how many rows.
+    """Write tables of the same columns to one file, whole or not at all; return the number of rows.
 
     Parameters
     ----------
@@ -109,9 +105,7 @@ def write_rows(tables: Iterator[pa.Table], path: PathLike) -> int:
     ending = written_ending(file)
     first = next(tables)  # what cannot be read is no fault of the file to write
     with written_whole(file, has_axes_file=False) as targets:
-        if ending == ".parquet":
-            return _write_parquet(first, tables, targets.file)
-        return _write_text(chain([first], tables), targets.file, ending)
+        return write_tables(chain([first], tables), targets.file, ending)
 
 
 def written_ending(file: Path) -> str:
@@ -123,52 +117,3 @@ def written_ending(file: Path) -> str:
             f"{', '.join(WRITTEN)}; got {ending!r}."
         )
     return ending
-
-
-def _write_parquet(first: pa.Table, tables: Iterator[pa.Table], file: Path) -> int:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetWriter(file, first.schema, compression="zstd") as writer:
-        writer.write_table(first)
-        rows = len(first)
-        for table in tables:
-            writer.write_table(table)
-            rows += len(table)
-    return rows
-
-
-def _write_text(tables: Iterator[pa.Table], file: Path, ending: str) -> int:
-    rows = 0
-    with pa.output_stream(str(file), compression=compression_of(file.name)) as stream:
-        for table in tables:
-            stream.write(rows_as_text(table, ending, head=rows == 0))
-            rows += len(table)
-    return rows
-
-
-def rows_as_text(table: pa.Table, ending: str = ".csv", *, head: bool) -> bytes:
-    """Return rows as CSV, TSV or JSON lines; `head` says whether to name the columns first."""
-    if ending not in DELIMITERS:
-        return _json_lines(table)
-    from pyarrow import csv
-
-    options = csv.WriteOptions(
-        include_header=head, delimiter=DELIMITERS[ending], quoting_header="needed"
-    )
-    sink = pa.BufferOutputStream()
-    try:
-        csv.write_csv(table, sink, options)
-    except pa.ArrowException as error:
-        raise FormatError(
-            f"these columns cannot be written as CSV: {str(error).splitlines()[0]} Write .parquet."
-        ) from error
-    return bytes(sink.getvalue())
-
-
-def _json_lines(table: pa.Table) -> bytes:
-    lines = [json.dumps(row, ensure_ascii=False, default=_plain) for row in table.to_pylist()]
-    return "".join(line + "\n" for line in lines).encode()
-
-
-def _plain(value: Any) -> str:
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -1,4 +1,4 @@
-"""DuckDB: a private connection, its errors in our words, and quoting."""
+"""DuckDB: a private connection, its errors in our words, its tables, and quoting."""
 
 from __future__ import annotations
 
@@ -6,10 +6,30 @@ import contextlib
 import glob
 import re
 import tempfile
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from tallyfold.data.axis import listing
 from tallyfold.errors import FormatError, ParameterError
+
+
+class Source(NamedTuple):
+    """A table in DuckDB's words.
+
+    Attributes
+    ----------
+    sql
+        What to select from.
+    types
+        The type of each column, by its name in the file.
+    columns
+        What each column is called in `sql`; DuckDB takes ``User`` and ``user`` for the same.
+    """
+
+    sql: str
+    types: dict[str, str]
+    columns: dict[str, str]
 
 
 @contextlib.contextmanager
@@ -96,3 +116,27 @@ def file_list(files: list[str]) -> str:
 def literal(text: str) -> str:
     """Quote a text for SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def folder_keys(files: Sequence[str], wanted: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return wanted columns that no file has, but all their folders: ``year=2020/x.parquet``."""
+    keys = [
+        {part.partition("=")[0] for part in Path(file).parent.parts if "=" in part}
+        for file in files
+    ]
+    shared = set.intersection(*keys)
+    found = [name for name in wanted if name not in columns and name in shared]
+    clash = [name for name in wanted if name in columns and any(name in k for k in keys)]
+    if found and clash:
+        raise FormatError(
+            f"column {listing(clash)} is both in the files and in the names of their folders; "
+            "rename one of them."
+        )
+    return found
+
+
+def folder_option(keys: Sequence[str]) -> str:
+    """Write the option that makes DuckDB read keys of folders, as text, or leave them alone."""
+    if not keys:
+        return "hive_partitioning = false"
+    return "hive_partitioning = true, hive_types_autocast = false"

@@ -6,18 +6,21 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis, plain_labels
+from tallyfold.data.formats.sql import connected, literal
 from tallyfold.data.tensor import CountTensor, label_columns
 from tallyfold.errors import DataError, FormatError, StorageError
 
 ROWS_AT_A_TIME = 1_000_000
 
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".tns": " "}
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 """Second endings of text files, and what they mean."""
 
@@ -126,11 +129,13 @@ def _stamp(file: Path) -> str:
 
 
 def label_tables(tensor: CountTensor, value: str, *, as_text: bool) -> Iterator[pa.Table]:
-    """Give the cells as tables of labels and counts, so many rows at a time."""
+    """Give the cells as tables of labels and counts; `as_text`: all labels but integers as text."""
     columns = label_columns(tensor)
     if as_text:
         columns = [
-            pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(pa.large_string()))
+            c
+            if pa.types.is_integer(c.dictionary.type)
+            else pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(pa.large_string()))
             for c in columns
         ]
     columns = [*columns, pa.array(tensor.counts)]
@@ -138,3 +143,56 @@ def label_tables(tensor: CountTensor, value: str, *, as_text: bool) -> Iterator[
         parts = [column.slice(start, ROWS_AT_A_TIME) for column in columns]
         parts = [p.dictionary_decode() if pa.types.is_dictionary(p.type) else p for p in parts]
         yield pa.table(parts, names=[*tensor.names, value])
+
+
+def write_tables(tables: Iterable[pa.Table], file: Path, ending: str) -> int:
+    """Write tables of the same columns, at least one, to one file; return the number of rows."""
+    rows = 0
+    if ending == ".parquet":
+        import pyarrow.parquet as pq
+
+        tables = iter(tables)
+        first = next(tables)
+        with pq.ParquetWriter(file, first.schema, compression="zstd") as writer:
+            for table in chain([first], tables):
+                writer.write_table(table)
+                rows += len(table)
+        return rows
+    with pa.output_stream(str(file), compression=compression_of(file.name)) as stream:
+        for table in tables:
+            stream.write(rows_as_text(table, ending, head=rows == 0))
+            rows += len(table)
+    return rows
+
+
+def rows_as_text(table: pa.Table, ending: str = ".csv", *, head: bool) -> bytes:
+    """Return rows as text; `head` says whether CSV and TSV name the columns first."""
+    if ending not in DELIMITERS:
+        return _json_lines(table)
+    from pyarrow import csv
+
+    options = csv.WriteOptions(
+        include_header=head and ending != ".tns",
+        delimiter=DELIMITERS[ending],
+        quoting_header="needed",
+    )
+    sink = pa.BufferOutputStream()
+    try:
+        csv.write_csv(table, sink, options)
+    except pa.ArrowException as error:
+        raise FormatError(
+            f"these columns cannot be written as CSV: {str(error).splitlines()[0]} Write .parquet."
+        ) from error
+    return bytes(sink.getvalue())
+
+
+def _json_lines(table: pa.Table) -> bytes:
+    """Let DuckDB write an object per row; names are values there, so that case matters."""
+    names = [f"x{number}" for number in range(table.num_columns)]
+    pairs = zip(table.column_names, names, strict=True)
+    objects = ", ".join(f"{literal(key)}, {name}" for key, name in pairs)
+    with connected() as connection:
+        connection.register("rows", table.rename_columns(names))
+        query = f"SELECT CAST(json_object({objects}) AS VARCHAR) FROM rows"
+        lines = connection.sql(query).to_arrow_table().column(0).to_pylist()
+    return "".join(line + "\n" for line in lines).encode()

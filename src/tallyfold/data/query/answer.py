@@ -1,90 +1,53 @@
-"""What a database answers to a query, whatever the database; and its errors in our words."""
+"""What a database answers to a query, as Arrow batches; and its errors in our words."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from tallyfold.data.query.address import without_secrets
 from tallyfold.errors import DataError, ParameterError, TallyfoldError
 
-T = TypeVar("T")
-
 ROWS_AT_A_TIME = 65_536
-NUMERIC = {b"tallyfold:type": b"numeric"}
-"""Marks text that spells decimal numbers, of a precision that no Arrow type has."""
-
-_TYPE_KEYS = (b"tallyfold:type", b"POSTGRESQL:type", b"ADBC:postgresql:typname")
 
 
-class Answer(Protocol):
-    """Rows on their way out of a database."""
+class Answer(NamedTuple):
+    """Rows on their way out of a database.
+
+    Attributes
+    ----------
+    names
+        The columns, as the database calls them; one name may be there twice.
+    batches
+        The wanted columns, in that order; read once, and only if all of them are in `names`.
+    """
 
     names: list[str]
-    """The columns, as the database calls them; one name may be there twice."""
-
-    def batches(self, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the wanted columns, in that order; may be asked for once."""
+    batches: Iterator[pa.RecordBatch]
 
 
-class Database(Protocol):
-    """Something that can be asked."""
+def arrow_answer(
+    schema: pa.Schema, next_batch: Callable[[], pa.RecordBatch], wanted: Sequence[str]
+) -> Answer:
+    """Return the answer that an Arrow reader gives, whose next batch is asked for by a call."""
+    names = list(schema.names)
 
-    def asked(self, sql: str) -> AbstractContextManager[Answer]:
-        """Run a query; leave nothing of it behind."""
-
-
-class Reader(Protocol):
-    """What Arrow's RecordBatchReader is, as far as it is needed."""
-
-    schema: pa.Schema
-
-    def read_next_batch(self) -> pa.RecordBatch:
-        """Return the next batch; StopIteration after the last."""
-
-
-class ArrowAnswer:
-    """An answer that comes in Arrow batches already."""
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self.names = list(reader.schema.names)
-
-    def batches(self, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the wanted columns of each batch."""
-        numbers = [self.names.index(name) for name in wanted]
-        for batch in read_batches(self._reader):
+    def batches() -> Iterator[pa.RecordBatch]:
+        numbers = [names.index(name) for name in wanted]
+        while True:
+            with reading_errors():
+                try:
+                    batch = next_batch()
+                except StopIteration:
+                    return
             yield batch.select(numbers)
 
-
-def read_batches(reader: Reader) -> Iterator[pa.RecordBatch]:
-    """Yield batches, and what goes wrong meanwhile as our own errors."""
-    while True:
-        batch = None
-        with reading_errors(), contextlib.suppress(StopIteration):
-            batch = reader.read_next_batch()
-        if batch is None:
-            return
-        yield batch
-
-
-def result_of(future: Future[T]) -> T:
-    """Wait for another thread in short steps, so that Ctrl-C is seen whichever thread it wakes."""
-    while not wait([future], timeout=0.1).done:
-        pass
-    return future.result()
-
-
-def type_name(field: pa.Field) -> str:
-    """Return what the database calls a column's type, where it says so; else an empty text."""
-    known = field.metadata or {}
-    return next((known[key].decode() for key in _TYPE_KEYS if key in known), "")
+    return Answer(names, batches())
 
 
 def query_errors() -> AbstractContextManager[None]:
@@ -121,12 +84,12 @@ def _translated(kind: type[TallyfoldError], text: str, uri: str = "") -> Iterato
     except Exception as error:  # drivers share no base class
         if uri:
             error.args = (without_secrets(str(error), uri),)  # it is shown as the cause
-        raise kind(text.format(_said(error))) from error
+        raise kind(text.format(_sentence(error))) from error
 
 
-def _said(error: Exception) -> str:
+def _sentence(error: Exception) -> str:
     """Return a driver's words as one sentence, without the query, which may be long."""
-    said = re.split(r"\n\s*(?:Query was|query|LINE 1):", str(error))[0]
-    said = " ".join(said.split()) or type(error).__name__
-    said = said if len(said) <= 300 else said[:297] + "..."
-    return said if said.endswith((".", "?", "!")) else said + "."
+    words = re.split(r"\n\s*(?:Query was|query|LINE 1):", str(error))[0]
+    words = " ".join(words.split()) or type(error).__name__
+    words = words if len(words) <= 300 else words[:297] + "..."
+    return words if words.endswith((".", "?", "!")) else words + "."

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import EllipsisType
 from typing import Any
 
-from tallyfold.data.axis import listing
-from tallyfold.data.bins import checked_bins
-from tallyfold.data.events import (
-    check_columns,
-    checked_axis_names,
-    checked_value,
-    tensor_from_rows,
-)
-from tallyfold.data.formats.grouping import coded_cells, repeated_cells
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tallyfold.data.axis import check_present, listing, plain_type
+from tallyfold.data.bins import floor_times
+from tallyfold.data.counts import whole_counts
+from tallyfold.data.formats.grouping import group_batches, tensor_of_groups
 from tallyfold.data.formats.sql import connected, duckdb_errors
 from tallyfold.data.query.answer import Answer
-from tallyfold.data.query.columns import coded_batches
-from tallyfold.data.query.databases import opened_database
-from tallyfold.data.query.feed import group_batches
+from tallyfold.data.query.databases import answer_to
+from tallyfold.data.request import Request
 from tallyfold.data.tensor import BinUnit, CountTensor, Repeated
-from tallyfold.errors import DataError, LabelError, ParameterError
+from tallyfold.errors import CountError, DataError, LabelError, ParameterError
+
+_TYPE_KEYS = (b"tallyfold:type", b"POSTGRESQL:type", b"ADBC:postgresql:typname")
 
 
 def read_query(
@@ -67,54 +67,109 @@ def read_query(
     3
     >>> connection.close()
     """
-    names = checked_axis_names(axes)
-    units = checked_bins(bins, names)
-    if repeated not in ("sum", "error"):
-        raise ParameterError(f"`repeated` must be 'sum' or 'error'; got {repeated!r}.")
+    request = Request.checked(axes, value, bins, repeated)
     if not isinstance(sql, str) or not sql.strip():
         raise ParameterError(f"`sql` must be a query such as 'SELECT ...'; got {sql!r}.")
-    with (
-        opened_database(connection_or_uri, memory_limit) as database,
-        database.asked(sql) as answer,
-    ):
-        column = _checked_columns(answer, names, value)
-        tensor = _grouped(answer, names, column, units, repeated, memory_limit)
+    with answer_to(sql, connection_or_uri, request.columns, memory_limit) as answer:
+        tensor = _counted(answer, _checked_columns(answer.names, request), memory_limit)
     return tensor.filter(min_nonzeros=min_nonzeros, top=top)
 
 
-def _checked_columns(
-    answer: Answer, names: Sequence[str], value: str | EllipsisType | None
-) -> str | None:
-    """Settle the column of counts; refuse columns the answer lacks or has twice."""
-    if not answer.names:
+def _checked_columns(names: Sequence[str], request: Request) -> Request:
+    """Decide on the column of counts; refuse columns the answer lacks or has twice."""
+    if not names:
         raise ParameterError("`sql` must be a query that gives rows; it gives no columns.")
-    column = checked_value(value, names, answer.names)
-    wanted = [*names, *([column] if column is not None else [])]
-    check_columns(wanted, answer.names)
-    twice = [name for name in wanted if answer.names.count(name) > 1]
+    request = request.of_table(names)
+    twice = [name for name in request.columns if names.count(name) > 1]
     if twice:
         raise LabelError(
             f"the query must give each column a name of its own; it gives {listing(twice)} more "
             "than once. Rename them with AS."
         )
-    return column
+    return request
 
 
-def _grouped(
-    answer: Answer,
-    names: Sequence[str],
-    value: str | None,
-    units: Mapping[str, str],
-    repeated: str,
-    memory_limit: str | None,
-) -> CountTensor:
-    shown = "the query"
-    with duckdb_errors(shown), connected(memory_limit) as connection:
-        batches = coded_batches(answer, names, value, units)
-        grouped = group_batches(connection, batches, names, value)
-        if grouped is None or grouped.cells == 0:
+def _counted(answer: Answer, request: Request, memory_limit: str | None) -> CountTensor:
+    with duckdb_errors("the query"), connected(memory_limit) as connection:
+        batches = checked_batches(answer.batches, request)
+        grouped = group_batches(connection, batches, len(request.axes))
+        if grouped is None:
             raise DataError("the query gives no rows; a tensor needs at least one event.")
-        if repeated == "error" and grouped.most_rows > 1:
-            raise repeated_cells(connection, shown, len(names))
-        axes, codes, counts = coded_cells(connection, names, units, is_text=False)
-    return tensor_from_rows(axes, codes, counts)
+        return tensor_of_groups(connection, grouped, request, "the query", is_text=False)
+
+
+def checked_batches(
+    batches: Iterator[pa.RecordBatch], request: Request
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of columns k0, k1, ... (labels) and n (counts, if there is a column of them).
+
+    Raises
+    ------
+    LabelError, CountError
+        At the first batch with a row that cannot be used; rows are counted from 0.
+    """
+    first_row = 0
+    for batch in batches:
+        columns: dict[str, pa.Array] = {}
+        for number, name in enumerate(request.columns):
+            field, values = batch.schema.field(number), batch.column(number)
+            if name == request.count_column:
+                columns["n"] = pa.array(_counts(field, values, name, first_row))
+            else:
+                unit = request.bins.get(name)
+                columns[f"k{number}"] = _labels(field, values, name, unit, first_row)
+        yield pa.record_batch(columns)
+        first_row += batch.num_rows
+
+
+def _labels(
+    field: pa.Field, values: pa.Array, name: str, unit: str | None, first_row: int
+) -> pa.Array:
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    kind, extension = _type_name(field), _extension(field)
+    if extension == "arrow.json":
+        values = values.storage if isinstance(values, pa.ExtensionArray) else values
+    elif extension != "arrow.uuid":  # which DuckDB knows
+        _check_label_type(name, values.type, kind, extension)
+    check_present(values, name, "row", first_row)
+    return values if unit is None else floor_times(values, unit, name, first_row)
+
+
+def _check_label_type(name: str, arrow: pa.DataType, kind: str, extension: str) -> None:
+    try:
+        if extension or kind in ("numeric", "money"):
+            raise LabelError(kind)
+        plain_type(arrow, name)
+    except LabelError:
+        raise LabelError(
+            f"labels of axis {name!r} must be text, numbers, booleans, dates or times; the query "
+            f"gives values of type {kind or arrow}. Turn them into one of these in the query, for "
+            f"example CAST({name} AS text)."
+        ) from None
+
+
+def _counts(field: pa.Field, values: pa.Array, name: str, first_row: int) -> npt.NDArray[np.int64]:
+    kind, spelled = _type_name(field), False
+    if kind == "numeric" and not pa.types.is_decimal(values.type):
+        values = values.storage if isinstance(values, pa.ExtensionArray) else values
+        spelled = True
+    if kind == "money" or isinstance(values, pa.ExtensionArray):
+        raise CountError(
+            f"{name!r} must be numbers; the query gives values of type {kind or values.type} "
+            "there. Turn them into numbers in the query, for example "
+            f"CAST({name} AS numeric), or use value=None to count rows."
+        )
+    return whole_counts(values, name=repr(name), first_row=first_row, spelled=spelled)
+
+
+def _extension(field: pa.Field) -> str:
+    """Return the name of an Arrow extension type, of which older versions know some as metadata."""
+    known = (field.metadata or {}).get(b"ARROW:extension:name", b"").decode()
+    return str(getattr(field.type, "extension_name", known))
+
+
+def _type_name(field: pa.Field) -> str:
+    """Return what the database calls a column's type, where it says so; else an empty text."""
+    known = field.metadata or {}
+    return next((known[key].decode() for key in _TYPE_KEYS if key in known), "")

@@ -12,13 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from tallyfold.data.axis import UNFIT, listing
-from tallyfold.data.query.answer import (
-    NUMERIC,
-    ROWS_AT_A_TIME,
-    Answer,
-    query_errors,
-    reading_errors,
-)
+from tallyfold.data.query.answer import ROWS_AT_A_TIME, Answer, query_errors, reading_errors
 from tallyfold.errors import DataError
 
 
@@ -30,18 +24,20 @@ class Kind(NamedTuple):
     written: Callable[[Any], Any] | None = None
 
 
-TIME = Kind("times", pa.timestamp("us"))
+INTEGERS = Kind("integers", pa.int64())
+FLOATS = Kind("floating-point numbers", pa.float64())
+DECIMALS = Kind("decimal numbers", pa.string(), lambda number: format(number, "f"))
+TIMES = Kind("times", pa.timestamp("us"))
 ZONED = Kind("times with a zone", pa.timestamp("us", "UTC"))
-NUMBERS = Kind("decimal numbers", pa.string(), lambda number: format(number, "f"))
 NOTHING = Kind("nothing", pa.string())
 
 KINDS: dict[type, Kind] = {
     str: Kind("text", pa.string()),
     bool: Kind("booleans", pa.bool_()),
-    int: Kind("integers", pa.int64()),
-    float: Kind("floating-point numbers", pa.float64()),
-    decimal.Decimal: NUMBERS,
-    dt.datetime: TIME,
+    int: INTEGERS,
+    float: FLOATS,
+    decimal.Decimal: DECIMALS,
+    dt.datetime: TIMES,
     dt.date: Kind("dates", pa.date32()),
     uuid.UUID: Kind("uuids", pa.string(), str),
     bytes: Kind("bytes", pa.binary()),
@@ -51,36 +47,31 @@ KINDS: dict[type, Kind] = {
 """Types of Python's values in rows, and the kinds they are; subclasses are of the same kind."""
 
 
-class DbApi:
-    """A connection of the caller: it is asked through a cursor of our own, and stays as it is."""
+@contextlib.contextmanager
+def ask_rows(connection: Any, sql: str, wanted: Sequence[str]) -> Iterator[Answer]:
+    """Run a query through a cursor of our own; the connection stays as it is."""
+    with contextlib.ExitStack() as stack:
+        with query_errors():
+            cursor = stack.enter_context(contextlib.closing(_cursor(connection, stack)))
+            cursor.execute(sql)
+            rows = cursor.fetchmany(ROWS_AT_A_TIME)
+        names = [str(column[0]) for column in cursor.description or []]
+        yield Answer(names, _batches(cursor, rows, names, wanted))
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
 
-    @contextlib.contextmanager
-    def asked(self, sql: str) -> Iterator[Answer]:
-        """Run a query and close the cursor."""
-        with contextlib.ExitStack() as stack:
-            with query_errors():
-                cursor = stack.enter_context(contextlib.closing(self._cursor(stack)))
-                cursor.execute(sql)
-                rows = cursor.fetchmany(ROWS_AT_A_TIME)
-            yield RowAnswer(cursor, rows)
-
-    def _cursor(self, stack: contextlib.ExitStack) -> Any:
-        """Make a cursor that gives plain rows and, in PostgreSQL, does not fetch all at once."""
-        connection = self._connection
-        package = type(connection).__module__.partition(".")[0]
-        if package == "psycopg":
-            stack.enter_context(connection.transaction())  # a savepoint if one is open
-            return connection.cursor(name="tallyfold")
-        if package == "psycopg2":
-            stack.enter_context(_transaction_kept(connection))
-            return connection.cursor(name="tallyfold", withhold=connection.autocommit)
-        cursor = connection.cursor()
-        if package == "sqlite3":
-            cursor.row_factory = None
-        return cursor
+def _cursor(connection: Any, stack: contextlib.ExitStack) -> Any:
+    """Make a cursor that gives plain rows and, in PostgreSQL, does not fetch all at once."""
+    package = type(connection).__module__.partition(".")[0]
+    if package == "psycopg":
+        stack.enter_context(connection.transaction())  # a savepoint if one is open
+        return connection.cursor(name="tallyfold")
+    if package == "psycopg2":
+        stack.enter_context(_transaction_kept(connection))
+        return connection.cursor(name="tallyfold", withhold=connection.autocommit)
+    cursor = connection.cursor()
+    if package == "sqlite3":
+        cursor.row_factory = None
+    return cursor
 
 
 @contextlib.contextmanager
@@ -103,64 +94,46 @@ def _transaction_kept(connection: Any) -> Iterator[None]:
                 connection.rollback()
 
 
-class RowAnswer:
-    """An answer in rows of Python's values; the first rows decide the types of the columns."""
-
-    def __init__(self, cursor: Any, rows: Sequence[Any]) -> None:
-        self._cursor, self._rows = cursor, rows
-        self.names = [str(column[0]) for column in cursor.description or []]
-
-    def batches(self, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the wanted columns, so many rows at a time."""
-        numbers = [self.names.index(name) for name in wanted]
-        kinds: list[Kind | None] = [None] * len(wanted)
-        rows, first_row = self._rows, 0
-        while rows:
-            columns = _columns(rows)
-            arrays, fields = [], []
-            for place, (number, name) in enumerate(zip(numbers, wanted, strict=True)):
-                values = columns[number]
-                kinds[place] = kind = _kind_of(values, name, kinds[place], first_row)
-                fields.append(_field(name, kind))
-                arrays.append(_array(values, kind, name, first_row))
-            yield pa.record_batch(arrays, schema=pa.schema(fields))
-            first_row += len(rows)
-            with reading_errors():
-                rows = self._cursor.fetchmany(ROWS_AT_A_TIME)
-
-
-def _columns(rows: Sequence[Any]) -> list[tuple[Any, ...]]:
-    if isinstance(rows[0], Mapping):
-        rows = [tuple(row.values()) for row in rows]
-    return list(zip(*rows, strict=True))
-
-
-def _field(name: str, kind: Kind) -> pa.Field:
-    return pa.field(name, kind.arrow, metadata=NUMERIC if kind is NUMBERS else None)
+def _batches(
+    cursor: Any, rows: Sequence[Any], names: Sequence[str], wanted: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the wanted columns; the first rows decide their types."""
+    kinds: dict[str, Kind] = {}
+    first_row = 0
+    while rows:
+        if isinstance(rows[0], Mapping):
+            rows = [tuple(row.values()) for row in rows]
+        columns = list(zip(*rows, strict=True))
+        fields, arrays = [], []
+        for name in wanted:
+            values = columns[names.index(name)]
+            kinds[name] = kind = _kind_of(values, name, kinds.get(name), first_row)
+            numeric = {"tallyfold:type": "numeric"} if kind is DECIMALS else None
+            fields.append(pa.field(name, kind.arrow, metadata=numeric))
+            arrays.append(_array(values, kind, name, first_row))
+        yield pa.record_batch(arrays, schema=pa.schema(fields))
+        first_row += len(rows)
+        with reading_errors():
+            rows = cursor.fetchmany(ROWS_AT_A_TIME)
 
 
 def _kind_of(values: Sequence[Any], name: str, decided: Kind | None, first_row: int) -> Kind:
     """Return the kind of a column's values, which must be the one that was decided before."""
     found = {_kind_of_type(kind, name) for kind in set(map(type, values)) - {type(None)}}
-    if TIME in found:
-        zones = {value.tzinfo is not None for value in values if value is not None}
-        found = (found - {TIME}) | {ZONED if zoned else TIME for zoned in zones}
-    if {kind.arrow for kind in found} == {pa.int64(), pa.float64()} and decided is None:
-        found = {KINDS[float]}
-    if decided is not None and found <= {decided, *_also_as(decided)}:
-        return decided
-    if len(found) > 1 or decided is not None:
+    if TIMES in found and any(getattr(value, "tzinfo", None) for value in values):
+        naive = any(isinstance(v, dt.datetime) and v.tzinfo is None for v in values)
+        found = found - {TIMES} | {ZONED} | ({TIMES} if naive else set())
+    if decided is not None:
+        found.add(decided)
+    if decided is not INTEGERS and found & {FLOATS, DECIMALS}:
+        found.discard(INTEGERS)  # they are the same numbers there
+    if len(found) > 1:
         raise DataError(
             f"column {name!r} must hold values of one type; it holds "
-            f"{listing(sorted({kind.name for kind in found | ({decided} if decided else set())}))} "
-            f"(in the rows from {first_row:,}). Turn them into one in the query with CAST."
+            f"{listing(sorted(kind.name for kind in found))} (in the rows from {first_row:,}). "
+            "Turn them into one in the query with CAST."
         )
     return found.pop() if found else NOTHING
-
-
-def _also_as(decided: Kind) -> tuple[Kind, ...]:
-    """Return the kinds that may stand among values of another without being changed."""
-    return (KINDS[int],) if decided in (KINDS[float], NUMBERS) else ()
 
 
 def _kind_of_type(python: type, name: str) -> Kind:

@@ -1,0 +1,111 @@
+"""What a caller wants counted of a table: which columns are axes, which holds the counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import EllipsisType
+from typing import NamedTuple
+
+from tallyfold.data.axis import listing
+from tallyfold.data.bins import checked_bins
+from tallyfold.errors import LabelError, ParameterError, ShapeError
+
+
+class Request(NamedTuple):
+    """The columns that become axes, the column of counts, and the units that times are cut into.
+
+    Attributes
+    ----------
+    axes
+        The columns whose labels make up the axes, in order.
+    value
+        The column that holds the counts; None counts rows, an ellipsis is not decided yet.
+    bins
+        The unit of each column of times that is cut.
+    repeated
+        ``"sum"`` or ``"error"``.
+    """
+
+    axes: list[str]
+    value: str | EllipsisType | None
+    bins: dict[str, str]
+    repeated: str
+
+    @classmethod
+    def checked(
+        cls,
+        axes: Sequence[str],
+        value: str | EllipsisType | None,
+        bins: Mapping[str, str] | None,
+        repeated: str,
+    ) -> Request:
+        """Refuse what makes no sense whatever the table."""
+        check_repeated(repeated)
+        names = _checked_axis_names(axes)
+        return cls(names, value, checked_bins(bins, names), repeated)
+
+    @property
+    def count_column(self) -> str | None:
+        """The column of counts, if there is one."""
+        return self.value if isinstance(self.value, str) else None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are needed."""
+        return [*self.axes, *([] if self.count_column is None else [self.count_column])]
+
+    def of_table(self, columns: Sequence[str]) -> Request:
+        """Decide on the column of counts; refuse columns that the table does not have."""
+        request = self._replace(value=checked_value(self.value, self.axes, columns))
+        check_columns(request.columns, columns)
+        return request
+
+
+def check_repeated(repeated: str) -> None:
+    """Refuse a way of treating repeated cells that does not exist."""
+    if repeated not in ("sum", "error"):
+        raise ParameterError(f"`repeated` must be 'sum' or 'error'; got {repeated!r}.")
+
+
+def _checked_axis_names(axes: Sequence[str]) -> list[str]:
+    """Refuse fewer than two axes, repeated ones, and a single text instead of a list."""
+    listed = isinstance(axes, Sequence) and not isinstance(axes, str)
+    if not listed or not all(isinstance(name, str) for name in axes):
+        raise ParameterError(
+            f"`axes` must be a list of column names, which are texts; got {axes!r}. Rename columns "
+            "that have other names."
+        )
+    names = list(axes)
+    if len(names) < 2:
+        raise ShapeError(
+            f"a CountTensor has at least two axes; got {len(names)} ({listing(names)}). "
+            "Name another column."
+        )
+    if len(set(names)) < len(names):
+        raise ShapeError(f"axes must be different columns; got {listing(names)}.")
+    return names
+
+
+def checked_value(
+    value: str | EllipsisType | None, axes: Sequence[str], columns: Sequence[str]
+) -> str | None:
+    """Decide on the column of counts; refuse to guess where there is one called "count"."""
+    if isinstance(value, EllipsisType):
+        if "count" in columns and "count" not in axes:
+            raise ParameterError(
+                "the table has a column 'count': say value='count' to take the counts from it, or "
+                "value=None to count rows."
+            )
+        return None
+    if value in axes:
+        raise ParameterError(f"column {value!r} cannot be both an axis and the counts.")
+    return value
+
+
+def check_columns(wanted: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse columns the table does not have, listing the ones it has."""
+    missing = [name for name in wanted if name not in columns]
+    if missing:
+        raise LabelError(
+            f"the table has no column {listing(missing)}; it has {listing(list(columns), 20)}."
+        )
