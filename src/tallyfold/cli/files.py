@@ -88,7 +88,8 @@ def check_rows_target(out: str, sources: Sequence[str]) -> None:
 
 def write_tables(tables: "Iterator[pa.Table]", out: str) -> None:
     """Write tables one after the other to a file, or to standard output as CSV."""
-    from tallyfold.data.formats.rows import rows_as_text, write_rows
+    from tallyfold.data.formats.rows import write_rows
+    from tallyfold.data.formats.writing import rows_as_text
 
     if out != STREAM:
         rows = write_rows(tables, out)
