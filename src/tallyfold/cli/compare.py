@@ -76,7 +76,7 @@ def compare(
     own = {"n_components": components, "zeros": zeros, "max_iter": max_iter}
     chosen = _models(models, zeros or "missing", model_parameters.settings(parameters, **own))
     names = _metrics(metrics, zeros or "missing")
-    model_options.check_share("--holdout", holdout)
+    options.check_share("--holdout", holdout)
     with files_of(files) as paths:
         tensor = read_counts(paths[0] if len(paths) == 1 else paths, **given)
     experiment = Experiment(

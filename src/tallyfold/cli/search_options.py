@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallyfold.cli import model_options, model_parameters
+from tallyfold.cli import model_parameters, options
 
 if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
@@ -46,7 +46,7 @@ def training_part(
     from tallyfold.data.formats import read_counts
     from tallyfold.data.split import split
 
-    model_options.check_share("--holdout", test_size or None)
+    options.check_share("--holdout", test_size or None)
     tensor = read_counts(files[0] if len(files) == 1 else list(files), **given)
     return split(tensor, test_size, random_state=seed).train if test_size else tensor
 
