@@ -8,7 +8,7 @@ import io
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Annotated, TextIO
+from typing import Annotated, Any
 
 import typer
 
@@ -106,14 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise SystemExit(BAD_INPUT) from None
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Write a warning without the place in the code that gave it."""
     if speaks():
         typer.echo(f"tallyfold: {message}", err=True)

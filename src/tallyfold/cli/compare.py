@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallyfold.cli import model_options, model_parameters, options
-from tallyfold.cli.files import files_of
 from tallyfold.cli.long_runs import interruptible, number, progress
 from tallyfold.cli.score_table import chosen_metrics
 from tallyfold.cli.terminal import console, print_json, printable, show_table
@@ -23,15 +22,10 @@ FLOORS = ("constant", "main-effects")
 """Models of these names are always there, as floors."""
 
 
+@options.with_reading(*options.READING)
 def compare(
     files: model_options.Files,
-    axes: options.Axes = None,
-    value: options.Value = None,
-    count_rows: options.CountRows = False,
-    bins: options.Bins = None,
-    min_nonzeros: options.MinNonzeros = None,
-    top: options.Top = None,
-    delimiter: options.Delimiter = None,
+    reading: options.Reading,
     models: Annotated[
         str, typer.Option(metavar="A,B,...|all", help="Which models.")
     ] = "vae-bptf,bptf",
@@ -68,17 +62,14 @@ def compare(
       tallyfold compare counts.npz --models all --components 20 --out rows
       tallyfold compare counts.npz --models bptf --zeros observed --json
     """  # noqa: D301
-    from tallyfold.data.formats import read_counts
     from tallyfold.data.split import split
     from tallyfold.evaluation.experiment import Experiment
 
-    given = options.reading(axes, value, count_rows, bins, min_nonzeros, top, delimiter)
     own = {"n_components": components, "zeros": zeros, "max_iter": max_iter}
     chosen = _models(models, zeros or "missing", model_parameters.settings(parameters, **own))
     names = _metrics(metrics, zeros or "missing")
-    model_options.check_share("--holdout", holdout)
-    with files_of(files) as paths:
-        tensor = read_counts(paths[0] if len(paths) == 1 else paths, **given)
+    options.check_share("--holdout", holdout)
+    tensor = reading.counts(files)
     way = f"{1 - holdout:g}-{holdout:g}"
     splits = {way: lambda whole, seed: split(whole, holdout, random_state=seed)}
     experiment = Experiment({"counts": tensor}, chosen, names, range(seeds), splits)

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallyfold.cli.files import files_of
-from tallyfold.cli.options import Reading, check_share
+from tallyfold.cli.options import Reading
 from tallyfold.errors import LabelError, ParameterError
 
 if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
     from tallyfold.models.base import CountModel
-
-__all__ = ["AsJson", "Files", "Folder", "UnknownCells", "check_share"]
 
 Folder = Annotated[str, typer.Argument(metavar="MODEL", help="Folder of a fitted model.")]
 Files = Annotated[

@@ -58,7 +58,7 @@ class Reading:
     """How to read counts: the options that were given, as keywords of `tallyfold.read_counts`."""
 
     def __init__(self, **given: Any) -> None:
-        self.keywords = reading(**(dict.fromkeys(READING) | given))
+        self.keywords = reading(**given)
 
     def counts(self, files: Sequence[str]) -> "CountTensor":
         """Read counts from one file, several, or standard input."""
@@ -148,12 +148,12 @@ def numbers(option: str, texts: list[str] | None) -> dict[str, int] | None:
 
 
 def reading(
-    axes: str | None,
-    value: str | None,
-    count_rows: bool,
-    bins: list[str] | None,
-    min_nonzeros: list[str] | None,
-    top: list[str] | None,
+    axes: str | None = None,
+    value: str | None = None,
+    count_rows: bool = False,
+    bins: list[str] | None = None,
+    min_nonzeros: list[str] | None = None,
+    top: list[str] | None = None,
     delimiter: str | None = None,
 ) -> dict[str, Any]:
     """Turn the shared options into keywords of `tallyfold.read_counts`: those that were given."""

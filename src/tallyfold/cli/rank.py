@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallyfold.cli import options, search_options
+from tallyfold.cli import model_options, options, search_options
 from tallyfold.cli.long_runs import check_targets, end, interruptible, progress
 from tallyfold.cli.search_options import chosen_model, show_errors, training_part
 from tallyfold.cli.terminal import console, number_of, print_json, records, show_frame
@@ -27,15 +27,10 @@ FORMATS = {
 }
 
 
+@options.with_reading(*options.READING)
 def rank(
     files: search_options.Files,
-    axes: options.Axes = None,
-    value: options.Value = None,
-    count_rows: options.CountRows = False,
-    bins: options.Bins = None,
-    min_nonzeros: options.MinNonzeros = None,
-    top: options.Top = None,
-    delimiter: options.Delimiter = None,
+    reading: options.Reading,
     model: search_options.Model = "vae-bptf",
     fixed: search_options.Set = None,
     ranks: Annotated[
@@ -57,7 +52,7 @@ def rank(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the curve: .png, .svg or .pdf.")
     ] = None,
-    as_json: search_options.AsJson = False,
+    as_json: model_options.AsJson = False,
 ) -> None:
     """Choose the number of components by cells that were held out.
 
@@ -73,12 +68,11 @@ def rank(
     from tallyfold.data.formats.writing import written_whole
     from tallyfold.evaluation.search.rank import select_rank
 
-    given = options.reading(axes, value, count_rows, bins, min_nonzeros, top, delimiter)
     numbers = _ranks(ranks)
     check_targets({"--out": out, "--plot": plot, "--keep": keep})
     if plot is not None and plot.suffix.lower() not in FIGURES:
         raise ParameterError(f"--plot must end in {', '.join(FIGURES)}; got {str(plot)!r}.")
-    tensor = training_part(files, given, test_size, seed)
+    tensor = training_part(files, reading, test_size, seed)
     with interruptible("nothing was kept. Use --keep FILE"), progress() as shown:
         found = select_rank(
             tensor,

@@ -1,12 +1,11 @@
 """The options that ``tune`` and ``rank`` share, and what becomes of them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallyfold.cli import model_options, model_parameters
-from tallyfold.cli.model_options import AsJson as AsJson
+from tallyfold.cli import model_parameters, options
 from tallyfold.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -41,14 +40,13 @@ Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the test part and 
 
 
 def training_part(
-    files: Sequence[str], given: dict[str, Any], test_size: float, seed: int
+    files: Sequence[str], reading: options.Reading, test_size: float, seed: int
 ) -> "CountTensor":
-    """Read the counts, given as `options.reading` says; set a part aside if asked to."""
-    from tallyfold.data.formats import read_counts
+    """Read the counts; set a part aside if asked to."""
     from tallyfold.data.split import split
 
-    model_options.check_share("--holdout", test_size or None)
-    tensor = read_counts(files[0] if len(files) == 1 else list(files), **given)
+    options.check_share("--holdout", test_size or None)
+    tensor = reading.counts(files)
     return split(tensor, test_size, random_state=seed).train if test_size else tensor
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallyfold.cli import options, search_options
+from tallyfold.cli import model_options, options, search_options
 from tallyfold.cli.long_runs import GO_ON, check_targets, end, interruptible, progress
 from tallyfold.cli.search_options import chosen_model, show_errors, training_part
 from tallyfold.cli.terminal import console, print_json, records, show_frame
@@ -23,15 +23,10 @@ if TYPE_CHECKING:
 FORMATS = {"trial": "d", "mean": ".4f", "se": ".4f", "seconds": ".1f"}
 
 
+@options.with_reading(*options.READING)
 def tune(
     files: search_options.Files,
-    axes: options.Axes = None,
-    value: options.Value = None,
-    count_rows: options.CountRows = False,
-    bins: options.Bins = None,
-    min_nonzeros: options.MinNonzeros = None,
-    top: options.Top = None,
-    delimiter: options.Delimiter = None,
+    reading: options.Reading,
     model: search_options.Model = "vae-bptf",
     fixed: search_options.Set = None,
     space: Annotated[
@@ -67,7 +62,7 @@ def tune(
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Write the best parameters as JSON."),
     ] = None,
-    as_json: search_options.AsJson = False,
+    as_json: model_options.AsJson = False,
 ) -> None:
     """Search for the parameters with which a model predicts best.
 
@@ -84,9 +79,8 @@ def tune(
     """  # noqa: D301
     from tallyfold.evaluation.search.tune import tune as search_for
 
-    given = options.reading(axes, value, count_rows, bins, min_nonzeros, top, delimiter)
     check_targets({"--out": out})
-    tensor = training_part(files, given, test_size, seed)
+    tensor = training_part(files, reading, test_size, seed)
     with interruptible(GO_ON), progress() as shown:
         found = search_for(
             chosen_model(model, fixed),

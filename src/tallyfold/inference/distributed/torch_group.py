@@ -90,9 +90,9 @@ class TorchProcessGroup(ProcessGroup):
         self._wait_for_first()
         with _other_process_may_die(self):
             dist.broadcast_object_list(outcome, src=0, device=torch.device(self.device))
-        result, error = outcome
-        if error is not None:
-            raise error
+        result, failure = outcome
+        if failure is not None:
+            raise failure
         return result  # type: ignore[no-any-return]
 
     def scatter(self, array: npt.NDArray[Any] | None, length: int) -> npt.NDArray[Any]:

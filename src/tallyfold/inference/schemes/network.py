@@ -170,7 +170,7 @@ class NetworkStep:
     def _with_zeros(
         self, cells_NM: Cells, counts_N: npt.NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[Cells, npt.NDArray[np.int64]]:
-        """Add empty cells, `negatives` per cell given."""
+        """Add `negatives` empty cells per cell given."""
         if not self.negatives:
             return cells_NM, counts_N
         wanted = self.negatives * len(counts_N)

@@ -1,9 +1,8 @@
 """Encoders compiled: each distinct input once, in float32, the same bits on any threads."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tallyfold.kernels.arrays import Factors, Floats
 from tallyfold.kernels.distinct_inputs import distinct_inputs
@@ -20,15 +19,6 @@ from tallyfold.kernels.threads import run_chunks
 CHUNK_BLOCKS = 2
 MOST_CHUNKS = 128
 """Each chunk has its own sums of gradients, to be added in the chunks' order."""
-
-
-class Weighed(NamedTuple):
-    """Weights of cells as given, in the layout's order, and in the inputs' order over the peak."""
-
-    given_N: Floats
-    layout_N: NDArray[np.generic]
-    inputs_N: Floats
-    peak: float
 
 
 class FusedEncoder:
@@ -49,7 +39,6 @@ class FusedEncoder:
         self.chunk_blocks = max(CHUNK_BLOCKS, -(-self.n_blocks // MOST_CHUNKS))
         self._lent: tuple[Singles, Singles] | None = None
         self._kept: Packed | None = None
-        self._weighed = self._in_both_orders(np.ones(len(layout.counts_N)))
 
     def forward(
         self, weights: Weights, factors: Factors, weight_N: Floats
@@ -58,9 +47,9 @@ class FusedEncoder:
         n_components = check_arguments(self.layout, self.network, weights, factors, weight_N)
         packed = pack(self.layout, self.network, weights, factors)
         value_RW: Any = self._evaluate(packed, factors)[0]
-        nowhere, weighed = np.zeros(len(factors), dtype=np.int64), self._weights(weight_N)
-        extra = self.inputs.input_N, weighed.layout_N
-        sums_DW = sum_pieces(_add_rows, self.layout, value_RW, nowhere, *extra)
+        first_M = np.zeros(len(factors), dtype=np.int64)  # not looked at
+        extra = self.inputs.input_N, frozen(weight_N[self.layout.order_N], np.float64)
+        sums_DW = sum_pieces(_add_rows, self.layout, value_RW, first_M, *extra)
         return sums_DW[:, :n_components].copy(), sums_DW[:, n_components : 2 * n_components].copy()
 
     def backward(
@@ -87,10 +76,11 @@ class FusedEncoder:
         if packed.output_TCI.shape[1] == 1:
             peak_TK = peak_TK.max(axis=1, keepdims=True)
         peak_TK[peak_TK == 0.0] = 1.0
-        weighed = self._weights(weight_N)
+        peak = float(np.abs(weight_N).max(initial=0.0)) or 1.0
+        scaled_N = weight_N[self.inputs.source_N] / peak
         grad_DW = np.hstack(list(grad_TDK / peak_TK[:, None, :]))
-        hidden, output = self._differentiate(packed, slope_GWB, weighed.inputs_N, grad_DW, factors)
-        peak_TC1 = (weighed.peak * peak_TK)[:, :, None]
+        hidden, output = self._differentiate(packed, slope_GWB, scaled_N, grad_DW, factors)
+        peak_TC1 = (peak * peak_TK)[:, :, None]
         return unpack(self.network, weights, hidden * peak_TC1[..., None], output * peak_TC1)
 
     def _evaluate(self, packed: Packed, factors: Factors) -> tuple[Singles, Singles]:
@@ -137,18 +127,6 @@ class FusedEncoder:
 
         run_chunks(visit, n_chunks)
         return hidden_HTCUI.sum(axis=0), output_HTCI.sum(axis=0)
-
-    def _weights(self, weight_N: Floats) -> "Weighed":
-        """Return the cells' weights in order: those of the last call, if they are the same."""
-        if not np.array_equal(weight_N, self._weighed.given_N):
-            self._weighed = self._in_both_orders(weight_N)
-        return self._weighed
-
-    def _in_both_orders(self, weight_N: Floats) -> "Weighed":
-        given_N = np.array(weight_N, dtype=np.float64)
-        peak = float(np.abs(given_N).max(initial=0.0)) or 1.0
-        layout_N = frozen(given_N[self.layout.order_N], np.float64)
-        return Weighed(given_N, layout_N, given_N[self.inputs.source_N] / peak, peak)
 
     def _first(self, factors: Factors) -> Any:
         """Return where each other axis begins in the table."""

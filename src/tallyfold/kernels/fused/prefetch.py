@@ -19,7 +19,7 @@ AHEAD = 8
 LINE = 8
 """Numbers of 8 bytes that memory answers with at once."""
 TO_READ, KEPT, DATA = 0, 3, 1
-"""What the machine is told of the memory it is asked for."""
+"""Arguments of LLVM's prefetch: to read, to be kept in the cache, data."""
 
 
 def _ask_for(typing_context: Any, array: Any, place: Any) -> Any:
