@@ -13,7 +13,7 @@
         ├── MissingPackageError     an optional package is needed (also an ImportError)
         ├── NotFittedError          the model has not been fitted yet
         ├── InferenceError          a fit could not go on
-        │   ├── DivergedError       it left the rails; a checkpoint keeps the last good state
+        │   ├── DivergedError       a fit diverged; a checkpoint keeps the last good state
         │   └── ProcessError        another process of the run died or does not answer
         ├── BackendError            a kernel or device cannot be used here
         └── StorageError            a saved model cannot be written or read back
@@ -69,7 +69,7 @@ class InferenceError(TallyfoldError):
 
 
 class DivergedError(InferenceError):
-    """A fit left the rails; a checkpoint, if there is one, keeps the last good state.
+    """A fit diverged; a checkpoint, if there is one, keeps the last good state.
 
     Attributes
     ----------

@@ -333,13 +333,13 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         return self.posterior_.rate_moments(positions)
 
     def _point(
-        self, positions: npt.NDArray[np.int32], point: str, said: CountMixture | None = None
+        self, positions: npt.NDArray[np.int32], point: str, predictive: CountMixture | None = None
     ) -> Floats | Ints:
-        """Return the mean or median of cells; `said` is their predictive, if known already."""
+        """Return the mean or median of cells; `predictive` is their predictive, if known already."""
         if point == "mean" and self.fitted_.likelihood is None:
             return self._rates(positions)
-        said = self._predictive(positions) if said is None else said
-        return said.mean() if point == "mean" else said.median()
+        predictive = self._predictive(positions) if predictive is None else predictive
+        return predictive.mean() if point == "mean" else predictive.median()
 
     def _rates(self, positions: npt.NDArray[np.int32]) -> Floats:
         return self.calibration_.rates(self._moments(positions)[0])

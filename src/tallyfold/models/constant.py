@@ -116,7 +116,7 @@ class Constant(CountModel):
         )
 
     def _point(
-        self, positions: npt.NDArray[np.int32], point: str, said: CountMixture | None = None
+        self, positions: npt.NDArray[np.int32], point: str, predictive: CountMixture | None = None
     ) -> Floats:
         """Return the same statistic of the training counts for every cell."""
         statistic = self.statistic or point

@@ -82,9 +82,9 @@ def predicted_rows(
 def _predictions(model: CountModel, positions: Positions, level: float) -> list[Any]:
     if model.fitted_.likelihood is None:
         return [model._point(positions, "mean")]
-    said = model._predictive(positions)
-    points = [model._point(positions, point, said) for point in ("mean", "median")]
-    return [*points, *said.interval(level)]
+    predictive = model._predictive(positions)
+    points = [model._point(positions, point, predictive) for point in ("mean", "median")]
+    return [*points, *predictive.interval(level)]
 
 
 def _positions(

@@ -79,6 +79,8 @@ def _restored(document: dict[str, Any], arrays: Arrays, folder: str, model: str)
         ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
         ValueError,
     ) as error:  # fmt: skip
-        said = str(error) if isinstance(error, ValueError) else repr(error)
-        raise StorageError(f"{folder!r} is damaged, or not of our making: {said[:400]}.") from error
+        problem = str(error) if isinstance(error, ValueError) else repr(error)
+        raise StorageError(
+            f"{folder!r} is damaged, or not of our making: {problem[:400]}."
+        ) from error
     return fitted

@@ -175,7 +175,7 @@ def _best(
 ) -> CountModel:
     setting.announce(f"{study}: {setting.trials} trials of {FOLDS} folds")
     setting.folder.mkdir(parents=True, exist_ok=True)
-    space = dict(tf.SPACES["vae-bptf-paper" if name == PAPER_FORM else model.name])
+    space = dict(tf.SPACES[model.name])
     if name == PAPER_FORM:  # what has one choice is fixed by the model itself
         space = {key: choices for key, choices in space.items() if len(choices) > 1}
         space["hidden_layers"] = [0, 1]  # two have no fast kernel

@@ -29,7 +29,7 @@ PAPER_RATES = [1e-4, 1e-3, 1e-2]
 PAPER_L2 = [1e-3, 1e-2, 1e-1, 1.0, 10.0]
 
 SPACES: dict[str, dict[str, Sequence[Any]]] = {
-    # The anchored form has no grid in the literature: what its encoders are pulled by matters.
+    # There is no grid in the literature: what the encoders are pulled by matters.
     "vae-bptf": {
         "n_components": PAPER_COMPONENTS,
         "prior_shape": [0.3, 1.0, 3.0, 10.0],
@@ -37,8 +37,6 @@ SPACES: dict[str, dict[str, Sequence[Any]]] = {
     },
     # The values that appear in the paper's table of results; theta and eta go together.
     "vae-bptf-paper": {
-        "encoder": ["paper"],
-        "truncated": [False],
         "n_components": [3, 5, 10, 15],
         "hidden_layers": [0, 1, 2],
         "hidden_units": [10, 20],
@@ -142,8 +140,7 @@ def space_for(model: CountModel, space: Space | str | None) -> CheckedSpace:
     Every choice, and both ends of every range, must keep the rule of its parameter.
     """
     if space is None:
-        form = "-paper" if model.get_params().get("encoder") == "paper" else ""
-        space = model.name + form
+        space = model.name
     if isinstance(space, str):
         if space not in SPACES:
             raise ParameterError(f"`space` must be one of {', '.join(SPACES)}; got {space!r}.")

@@ -87,7 +87,7 @@ class TrainingCells:
         return value_U, times_U.astype(np.int64)
 
     def every(self, step: int) -> slice:
-        """Return this process's part of an even sample of all cells, every so many-th."""
+        """Return this process's part of an even sample of all cells: every `step`-th."""
         return slice(-self.first % step, None, step)
 
     def axis_sums(

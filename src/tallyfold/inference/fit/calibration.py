@@ -17,7 +17,7 @@ from tallyfold.probability.counts import CountLikelihood
 
 MIN_CELLS = 20
 MOST_CELLS = 20_000
-"""An even sample of so many is enough."""
+"""An even sample of this many is enough."""
 BOUNDS = [(-3.0, 3.0), (0.2, 3.0), (np.log(1e-3), np.log(1e6)), (0.0, 1.0)]
 """Of ln scale, exponent, ln r and spread."""
 CENTRE, WIDTH = np.array([0.0, 1.0, 1.0, 1.0]), np.array([0.5, 0.2, 3.0, 1.0])

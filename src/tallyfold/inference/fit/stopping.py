@@ -50,11 +50,11 @@ class StoppingRules:
             return None
         if since_best is not None and self.patience is not None and since_best >= self.patience:
             return "validation"
-        if self.tol > 0 and self._has_settled(objectives):
+        if self.tol > 0 and self._has_converged(objectives):
             return "converged"
         return None
 
-    def _has_settled(self, objectives: Sequence[float]) -> bool:
+    def _has_converged(self, objectives: Sequence[float]) -> bool:
         last = np.array(objectives[-max(self.window, 2) :])
         change = np.std(last) if self.window > 1 else abs(last[-1] - last[0])
         enough = len(last) >= max(self.window, 2)
