@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.faults.damage import damaged
 from tests.faults.messages import assert_clear
+from tests.inference.pair_effects import simulate_pairs
 from tests.models.quick import quick
 
 import tallyfold as tf
@@ -23,7 +24,7 @@ from tallyfold.inference.fit import checkpoint
 from tallyfold.inference.fit.folder import _checksum, read_folder, write_folder
 from tallyfold.models import storage
 
-NAMES = [*tf.MODELS, "members"]
+NAMES = [*tf.MODELS, "members", "combinations"]
 ODD = [
     None, True, 0, -1, 1, 50, 2**70, 10**400, 1.5, -0.0, 1e300, 1e-320, "", "x", "gamma", "point",
     "sampled", [], [1], [[]], {}, {"a": 1},
@@ -42,16 +43,26 @@ def folders(small, tmp_path_factory):
     found = {}
     for name in NAMES:
         place = tmp_path_factory.mktemp("models") / "m"
-        model = quick(name) if name != "members" else mixture()
-        model.fit(small).save(place)
+        FURTHER.get(name, lambda tensor: quick(name).fit(tensor))(small).save(place)
         found[name] = read_folder(place, storage.KIND, storage.VERSION)
     return found
 
 
-def mixture():
+def mixture(tensor):
     return tf.VAEBPTF(
         n_components=2, max_iter=4, n_members=2, likelihood="negative-binomial", validation=0.3
-    )  # fmt: skip
+    ).fit(tensor)
+
+
+def with_combinations(tensor):
+    """Fit multipliers of two axes to counts that have such an effect, whatever the tensor."""
+    pairs = simulate_pairs((20, 15, 10)).tensor
+    model = tf.VAEBPTF(n_components=2, max_iter=6, interactions=[["item", "day"]]).fit(pairs)
+    assert model.fitted_.derived
+    return model
+
+
+FURTHER = {"members": mixture, "combinations": with_combinations}
 
 
 def places(value, at=()):
@@ -147,7 +158,7 @@ def test_a_changed_model_is_refused_or_predicts(name, folders, small, tmp_path):
             assert_clear(error)
             seen["refused"] += 1
             continue
-        used(model, small)
+        used(model, simulate_pairs((20, 15, 10)).tensor if name == "combinations" else small)
         seen["loaded"] += 1
     assert min(seen["refused"], seen["loaded"]) > 5, seen
 

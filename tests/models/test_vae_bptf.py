@@ -304,6 +304,7 @@ def uninterrupted(parts):
         (4, "sweeps", {}),
         (7, "encoders", {}),
         (11, "choice", {"likelihood": "auto"}),
+        (33, "sweeps", {"likelihood": "auto"}),
         (3, "svi", {"batch_entities": 10}),
         (7, "encoders", {"batch_entities": 10}),
     ],

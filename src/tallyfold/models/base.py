@@ -335,7 +335,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     def _point(
         self, positions: npt.NDArray[np.int32], point: str, predictive: CountMixture | None = None
     ) -> Floats | Ints:
-        """Return the mean or median of cells; `predictive` is their predictive, if known already."""
+        """Return the mean or median of cells; `predictive` is theirs, if it is known already."""
         if point == "mean" and self.fitted_.likelihood is None:
             return self._rates(positions)
         predictive = self._predictive(positions) if predictive is None else predictive

@@ -80,7 +80,5 @@ def _restored(document: dict[str, Any], arrays: Arrays, folder: str, model: str)
         ValueError,
     ) as error:  # fmt: skip
         problem = str(error) if isinstance(error, ValueError) else repr(error)
-        raise StorageError(
-            f"{folder!r} is damaged, or not of our making: {problem[:400]}."
-        ) from error
+        raise StorageError(f"{folder!r} is damaged, or not ours: {problem[:400]}.") from error
     return fitted
