@@ -111,16 +111,13 @@ def calibration_entry(model: CountModel, test: CountTensor) -> dict[str, Any]:
     All given that a count is at least one, since a test tensor has no other cells.
     """
     predictions = Predictions(model, test)
-    if model.fitted_.likelihood is None:
-        return {
-            "cells": test.nnz,
-            "coverage": None,
-            "means": _groups(predictions.mean, predictions.counts),
-        }
+    known = model.fitted_.likelihood is not None
+    mean_N = predictions.positive.mean() if known else predictions.mean
+    covered = ([level, rounded(coverage(predictions, level))] for level in LEVELS)
     return {
         "cells": test.nnz,
-        "coverage": [[level, rounded(coverage(predictions, level))] for level in LEVELS],
-        "means": _groups(predictions.positive.mean(), predictions.counts),
+        "coverage": [*covered] if known else None,
+        "means": _groups(mean_N, predictions.counts),
     }
 
 

@@ -16,6 +16,7 @@ from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.report.explorer.entities import LEVEL, axis_entry, label_text, limits, weights_of
 from tallyfold.report.explorer.held_out import held_out_entry
 from tallyfold.report.explorer.packing import rounded
+from tallyfold.report.history import comparable
 from tallyfold.version import __version__
 
 ENDS = {
@@ -102,6 +103,8 @@ def fit_entry(model: CountModel) -> dict[str, Any]:
     fitted = model.fitted_
     defaults = type(model)().get_params()
     likelihood = fitted.likelihood
+    known = comparable([each.phase for each in fitted.history])
+    objectives = [e.objective if k else None for e, k in zip(fitted.history, known, strict=True)]
     return {
         "model": type(model).__name__,
         "version": __version__,
@@ -115,8 +118,8 @@ def fit_entry(model: CountModel) -> dict[str, Any]:
         "ended": ENDS.get(fitted.reason, fitted.reason),
         "validation": rounded(fitted.validation_score),
         "history": [
-            [each.number, rounded(each.objective, 7), rounded(each.validation, 7)]
-            for each in fitted.history
+            [each.number, rounded(objective, 7), rounded(each.validation, 7)]
+            for each, objective in zip(fitted.history, objectives, strict=True)
         ],
         "seconds": rounded(fitted.history[-1].seconds, 3) if fitted.history else None,
     }

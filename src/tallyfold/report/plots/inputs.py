@@ -31,13 +31,11 @@ def checked_component(model: CountModel, component: Any) -> int:
     return int(component)
 
 
-def chosen_components(
-    model: CountModel, components: Sequence[int] | None, most: int = 4
-) -> list[int]:
-    """Return the components asked for; if none is named, the largest few."""
+def chosen_components(model: CountModel, components: Sequence[int] | None) -> list[int]:
+    """Return the components asked for; if none is named, the four largest."""
     if components is None:
         order = np.argsort(-checked_model(model).posterior_.shares(), kind="stable")
-        return [int(component) for component in order[:most]]
+        return [int(component) for component in order[:4]]
     if isinstance(components, int | np.integer | str) or not len(components):
         raise ParameterError(
             f"`components` must be a list of their numbers or None; got {components!r}."
@@ -45,16 +43,12 @@ def chosen_components(
     return [checked_component(model, component) for component in components]
 
 
-def names_of(model: CountModel, named_by: str | None, top: int = 3) -> list[str]:
-    """Return a name for each component: its number, and its strongest labels on an axis."""
-    checked_model(model)
+def names_of(model: CountModel, named_by: str | None) -> list[str]:
+    """Return a name for each component: its number, and its three strongest labels on an axis."""
     if named_by is None:
         return [f"component {number}" for number in range(model.posterior_.n_components)]
-    strongest = model.components(named_by, top=top)
-    words: dict[int, list[str]] = {component: [] for component in sorted(strongest["component"])}
-    for component, label in zip(strongest["component"], strongest["label"], strict=True):
-        words[component].append(in_words(label))
-    return [f"{component}: {', '.join(labels)}" for component, labels in words.items()]
+    parts = model.components(named_by, top=3).groupby("component")["label"]
+    return [f"{number}: {', '.join(map(in_words, labels))}" for number, labels in parts]
 
 
 def check_level(level: Any) -> None:

@@ -51,7 +51,7 @@ def legible(labels: Iterable[Any], longest: int = LONGEST) -> tuple[list[str], d
     texts = [_cut(_visible(label), longest) for label in labels]
     how: dict[str, Any] = {"parse_math": False, "usetex": False}
     needed = frozenset(character for character in "".join(texts) if ord(character) > 126)
-    families, missing = _fonts_for(needed, _family()) if needed else ((), frozenset())
+    families, missing = _fonts_for(needed, _family())
     if missing:
         _tell_missing(missing)
         table = dict.fromkeys(map(ord, missing), BOX)
@@ -101,28 +101,21 @@ def _family() -> tuple[str, ...]:
 
 
 @cache
-def _fonts_for(
-    needed: frozenset[str], family: tuple[str, ...]
-) -> tuple[tuple[str, ...], frozenset[str]]:
+def _fonts_for(needed: frozenset[str], family: tuple[str, ...]) -> tuple[list[str], frozenset[str]]:
     """Return the further fonts that have the needed characters, and those that none has."""
-    missing = needed.difference(*(_has(font, needed) for font in family))
-    chosen = []
+    missing, chosen = needed.difference(*(_has(font, needed) for font in family)), []
     for font in FURTHER_FONTS:
-        found = _has(font, missing)
-        if found:
+        if found := _has(font, missing):
             chosen.append(font)
             missing = missing - found
-    if missing:
-        chosen.append(FURTHER_FONTS[0])  # it has the box
-    return tuple(chosen), missing
+    # the first one has the box
+    return chosen + [*FURTHER_FONTS[:1]] * bool(missing), missing
 
 
 def _has(font: str, characters: frozenset[str]) -> frozenset[str]:
     """Return the characters that a font has; none if it is not installed."""
     from matplotlib import font_manager
 
-    if not characters:
-        return frozenset()
     properties = font_manager.FontProperties(family=[font])
     try:
         path = font_manager.findfont(properties, fallback_to_default=False)
