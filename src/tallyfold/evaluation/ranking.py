@@ -95,9 +95,8 @@ def ranking(
     >>> ranking(tf.Constant().fit(train), test, train).auc
     0.5
     """
-    numbers = {"zeros_per_cell": zeros_per_cell, "k": k}
-    check_parameters(numbers, dict.fromkeys(numbers, integer(1)))
-    check_parameters({"most_cells": most_cells}, {"most_cells": integer(1) | NONE})
+    given = {"zeros_per_cell": zeros_per_cell, "k": k, "most_cells": most_cells}
+    check_parameters(given, dict.fromkeys(given, integer(1)) | {"most_cells": integer(1) | NONE})
     check_parameters({"random_state": random_state}, {"random_state": SEED})
     if k > zeros_per_cell:
         raise ParameterError(

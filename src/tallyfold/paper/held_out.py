@@ -1,4 +1,4 @@
-"""`mae`, `loglik` and `coherence`: views of the same fits (the paper's Tables 2, 3 and 5)."""
+"""`mae`, `loglik` and `coherence`, views of the same fits (Tables 2, 3 and 5), and `ablation`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from tallyfold.evaluation.words.coherence import (
     coherence_by_word,
 )
 from tallyfold.models.base import CountModel
-from tallyfold.paper.descriptions import described, notes
 from tallyfold.paper.line_up import (
     BASELINES,
     CONSTANTS,
@@ -27,10 +26,17 @@ from tallyfold.paper.line_up import (
     PUBLISHED_NAME,
     REGIMES,
     SQUARED_ERRORS,
+    paper_form,
 )
-from tallyfold.paper.published import published_loglik, published_value
+from tallyfold.paper.published import (
+    described,
+    notes,
+    published_loglik,
+    published_value,
+    side_by_side,
+    tests_against,
+)
 from tallyfold.paper.setting import Reproduction, Setting
-from tallyfold.paper.tables import side_by_side, tests_against
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +47,7 @@ FOLDS = 5
 PAPERS_TEST = "p of the one-tailed paired t-test"
 TESTS = "VAE-BPTF against each model, over data sets"
 
+ABLATED = ["mae-mean", "mae-median", "paper-form", "log-pmf-positive"]
 METRICS = [name for name, metric in tf.METRICS.items() if metric.needs != "train"]
 
 
@@ -215,3 +222,38 @@ def _with_published_p(tests: pd.DataFrame) -> pd.DataFrame:
     ]
     tests.insert(list(tests.columns).index("score") + 1, "p, published", printed)
     return tests
+
+
+def variants(dataset: str) -> dict[str, CountModel]:
+    """Return the paper's form with its reweighting, without, and with that of its future work."""
+    return {
+        "VAE-BPTF": paper_form(dataset),
+        "VAE-BPTF without reweighting": paper_form(dataset, reweight="none"),
+        "VAE-BPTF, reweighted by error": paper_form(dataset, reweight="error"),
+        "constant": tf.Constant(likelihood="poisson", truncated=False),
+    }
+
+
+def ablation(setting: Setting) -> Reproduction:
+    """Measure what down-weighing the over-common count brings."""
+    import pandas as pd
+
+    rows = pd.concat(
+        setting.rows(
+            "ablation", variants(name), ABLATED, tensors={name: partial(setting.tensor, name)}
+        )
+        for name in setting.tensors
+    )
+    error = side_by_side(
+        {"MAE": (rows, "mae-mean"), "MAE of the median": (rows, "mae-median")},
+        lambda dataset, model: published_value("ablation", dataset, model, "MAE"),
+    )
+    likelihood = side_by_side(
+        {
+            "y ln(rate) - rate": (rows, "paper-form"),
+            "log pmf given y >= 1": (rows, "log-pmf-positive"),
+        },
+        partial(published_loglik, "ablation"),
+    )
+    tables = {"Mean absolute error": error, "Log-likelihood per held-out cell": likelihood}
+    return Reproduction(tables, notes("ablation"))

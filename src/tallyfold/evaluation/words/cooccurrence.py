@@ -258,6 +258,8 @@ def _token_documents(
 
 def _tensor_documents(tensor: CountTensor, word: str, document: Sequence[str] | None) -> Any:
     """Return the matrix of a tensor's documents: combinations of labels with a count."""
+    import pandas as pd
+
     if not isinstance(tensor, CountTensor):
         raise ParameterError(f"expected a CountTensor; got {type(tensor).__name__}.")
     column = tensor.indices[:, tensor.axis_number(word)]
@@ -268,13 +270,8 @@ def _tensor_documents(tensor: CountTensor, word: str, document: Sequence[str] | 
         raise ParameterError(
             f"`document` must name axes other than {word!r}, at least one; got {names}."
         )
-    row = np.zeros(tensor.nnz, np.int64)
-    for name in names:
-        number = tensor.axis_number(name)
-        # numbered afresh after each axis, so that products of long axes cannot overflow
-        _, row = np.unique(
-            row * tensor.shape[number] + tensor.indices[:, number], return_inverse=True
-        )
+    labels = pd.DataFrame(tensor.indices[:, [tensor.axis_number(name) for name in names]])
+    row = labels.groupby(list(labels)).ngroup().to_numpy()
     shape = (int(row.max()) + 1 if len(row) else 0, len(tensor.axis(word)))
     return sparse.coo_array((np.ones(tensor.nnz, np.int64), (row, column)), shape)
 

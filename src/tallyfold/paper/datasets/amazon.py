@@ -6,6 +6,7 @@ import html
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,12 +21,12 @@ from tallyfold.errors import DataError, DroppedWarning, ParameterError
 from tallyfold.paper.datasets.reader import Reader, Unfit, one_file
 from tallyfold.paper.datasets.records import (
     checked_label,
-    csv_rows,
+    csv_records,
     object_of,
     text_of,
     whole_number,
 )
-from tallyfold.paper.datasets.texts import StopWords, count_texts, counter_of
+from tallyfold.paper.datasets.texts import StopWords, count_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,9 +56,9 @@ def build_video_review(
     stop_words: StopWords = "english",
 ) -> tf.CountTensor:
     """Count the words of each user's review of each video."""
-    counter = counter_of(min_df, max_words, stop_words)
     texts = _reviews(reader, one_file(files, "reviews"))
-    return count_texts(reader, texts, ["user", "video", "word"], counter)
+    words = (min_df, max_words, stop_words)
+    return count_texts(reader, texts, ["user", "video", "word"], words)
 
 
 def _reviews(reader: Reader, file: Path) -> Iterator[dict[str, Any]]:
@@ -130,8 +131,7 @@ def _latest(reader: Reader, ratings: pd.DataFrame, unit: str) -> pa.Table:
 def _ratings(reader: Reader, file: Path, order: Sequence[str]) -> Iterator[Rating]:
     if ".csv" not in file.name.lower():
         return reader.parsed(reader.lines(file), _from_object)
-    rows = csv_rows(reader, file, order, header=False)
-    return reader.parsed(rows, lambda row: _from_row(dict(zip(order, row, strict=True))))
+    return csv_records(reader, file, order, partial(_from_row, order), header=False)
 
 
 def _from_object(line: str) -> Rating:
@@ -139,7 +139,8 @@ def _from_object(line: str) -> Rating:
     return _rating([record[key] for key in KEYS], KEYS)
 
 
-def _from_row(row: dict[str, str]) -> Rating:
+def _from_row(order: Sequence[str], fields: list[str]) -> Rating:
+    row = dict(zip(order, fields, strict=True))
     if _ITEM.fullmatch(row["user"]) and _USER.fullmatch(row["item"]):
         raise Unfit(
             f"seems to have the item {row['user']!r} before the user {row['item']!r}, as files of "

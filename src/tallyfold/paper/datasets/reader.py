@@ -108,6 +108,12 @@ class Reader:
         """Keep a record of something else that was left out."""
         self._records.append(dropped)
 
+    def count_repeated_authors(self, number: int) -> None:
+        """Record authors whom a paper lists more than once."""
+        if number:
+            reason = "an author listed twice counts once"
+            self.record(Dropped(reason, labels={"repeated author": number}))
+
     @property
     def dropped(self) -> list[Dropped]:
         """What was left out so far."""

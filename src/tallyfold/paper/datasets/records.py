@@ -7,14 +7,15 @@ import csv
 import json
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tallyfold.data.axis import listing, repr_label
 from tallyfold.errors import FormatError
 from tallyfold.paper.datasets.reader import Place, Reader, Unfit
 
+Record = TypeVar("Record")
 LONGEST_FIELD = 1 << 24
 
 
@@ -70,24 +71,27 @@ def whole_number(value: Any, key: str, least: int, most: int) -> int:
     return int(number)
 
 
-def csv_rows(
-    reader: Reader, file: Path, columns: Sequence[str], *, header: bool = True
-) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the wanted columns of each row, and the place where the row begins.
+def csv_records(
+    reader: Reader,
+    file: Path,
+    columns: Sequence[str],
+    parse: Callable[[list[str]], Record],
+    *,
+    header: bool = True,
+) -> Iterator[Record]:
+    """Parse the wanted columns of each row.
 
     Fields in quotes may run over many lines. Without a header the file must have just these
     columns, in this order.
     """
     rows = _raw_rows(reader, file)
     names = next(rows, (Place(file, 1), []))[1] if header else list(columns)
-    wanted = _positions(file, names, columns)
-    for place, row in rows:
-        try:
-            fields = _fields(reader, row, wanted, len(names))
-        except Unfit as error:
-            reader.refuse(place, str(error))
-            continue
-        yield place, fields
+    missing = [name for name in columns if name not in names]
+    if missing:
+        held = f"it has {listing(list(names), 20)}" if names else "it is empty"
+        raise FormatError(f"{str(file)!r} has no column {listing(missing)}; {held}.")
+    wanted = [names.index(name) for name in columns]
+    return reader.parsed(rows, lambda row: parse(_fields(reader, row, wanted, len(names))))
 
 
 def _raw_rows(reader: Reader, file: Path) -> Iterator[tuple[Place, list[str]]]:
@@ -109,14 +113,6 @@ def _raw_rows(reader: Reader, file: Path) -> Iterator[tuple[Place, list[str]]]:
             csv.field_size_limit(limit)
         if row:
             yield place, row
-
-
-def _positions(file: Path, names: Sequence[str], columns: Sequence[str]) -> list[int]:
-    missing = [name for name in columns if name not in names]
-    if missing:
-        held = f"it has {listing(list(names), 20)}" if names else "it is empty"
-        raise FormatError(f"{str(file)!r} has no column {listing(missing)}; {held}.")
-    return [names.index(name) for name in columns]
 
 
 def _fields(reader: Reader, row: list[str], wanted: Sequence[int], width: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,9 @@ SCORES = {
 }
 """The scores of `METRICS` that are shown, and what the page calls them."""
 
+SIMPLE: dict[str, Callable[..., CountModel]] = {"Main effects": MainEffects, "Constant": Constant}
+"""Models that any factorization must beat."""
+
 LEVELS = [round(0.05 * step, 2) for step in range(1, 20)]
 N_GROUPS = 10
 
@@ -45,10 +48,13 @@ def held_out_entry(
     _check_known(model, test)
     rows = [_row(type(model).__name__, model, test, own=True)]
     if train is not None:
-        for name, simple in _simple_models(model):
+        for name, kind in SIMPLE.items():
+            if kind is type(model):
+                continue
             if announce is not None:
                 announce(name)
-            rows.append(_row(name, simple.fit(train), test))
+            simple = kind(zeros=model.fitted_.parameters["zeros"]).fit(train)
+            rows.append(_row(name, simple, test))
     rows.append({"model": "One for every cell", "scores": _scores_of_one(test), "own": False})
     return {
         "cells": test.nnz,
@@ -73,16 +79,6 @@ def _check_known(model: CountModel, test: CountTensor) -> None:
             f"{int(unknown.sum()):,} of {test.nnz:,} cells of the test tensor have a label that "
             "the model does not know. Leave them out, so that the scores are of what it knows."
         )
-
-
-def _simple_models(model: CountModel) -> Iterator[tuple[str, CountModel]]:
-    """Give the models that any factorization must beat, unless this is one of them."""
-    zeros = model.fitted_.parameters["zeros"]
-    simple: dict[str, CountModel] = {
-        "Main effects": MainEffects(zeros=zeros),
-        "Constant": Constant(zeros=zeros),
-    }
-    yield from ((name, each) for name, each in simple.items() if each.name != model.name)
 
 
 def _row(name: str, model: CountModel, test: CountTensor, own: bool = False) -> dict[str, Any]:

@@ -60,28 +60,24 @@ def read_numbers(
     frame: Any, numbers: Sequence[str], others: Sequence[str] = (), *, missing: bool = False
 ) -> pd.DataFrame:
     """Return columns of a frame, some of them finite numbers; with `missing` some may be absent."""
+    import pandas as pd
+
     table: pd.DataFrame = read_columns(frame, [*dict.fromkeys([*others, *numbers])])[0].to_pandas()
     if not len(table):
         raise DataError("the table has no row; there is nothing to draw.")
     for name in numbers:
-        table[name] = _as_numbers(table[name], name, missing)
-    return table.reset_index(drop=True)
+        column, values = table[name], pd.to_numeric(table[name], errors="coerce").astype(float)
+        bad = ~np.isfinite(values) & ~(column.isna() & missing)
+        if bad.any():
+            rows = ", ".join(f"row {row}: {column[row]!r}" for row in np.flatnonzero(bad)[:5])
+            raise DataError(
+                f"column {name!r} must hold finite numbers; got {int(bad.sum()):,} rows without "
+                f"one, {rows}. Drop or mend them."
+            )
+        table[name] = values
+    return table
 
 
 def has_column(frame: Any, name: str) -> bool:
     """Tell whether a frame has a column."""
     return name in getattr(frame, "columns", ())
-
-
-def _as_numbers(column: pd.Series[Any], name: str, missing: bool) -> pd.Series[float]:
-    import pandas as pd
-
-    values = pd.to_numeric(column, errors="coerce").astype(float)
-    bad = ~np.isfinite(values) & ~(column.isna() & missing)
-    if bad.any():
-        rows = ", ".join(f"row {row}: {column[row]!r}" for row in np.flatnonzero(bad)[:5])
-        raise DataError(
-            f"column {name!r} must hold finite numbers; got {int(bad.sum()):,} rows without one, "
-            f"{rows}. Drop or mend them."
-        )
-    return values
