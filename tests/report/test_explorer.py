@@ -26,9 +26,8 @@ from tallyfold.models.fitted import Fitted
 from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.gamma_posterior import GammaPosterior
 from tallyfold.report.explorer import write_report
-from tallyfold.report.explorer.entities import limits
+from tallyfold.report.explorer.entities import limits, packed
 from tallyfold.report.explorer.held_out import SCORES
-from tallyfold.report.explorer.packing import packed
 from tallyfold.report.explorer.page import SCRIPTS, page_text
 from tallyfold.report.explorer.payload import payload_of
 from tallyfold.report.ordering import order_of

@@ -70,6 +70,8 @@ def surprise(
     >>> surprise(model, tensor, tail="upper", top=3)["p"].is_monotonic_increasing
     True
     """
+    import pandas as pd
+
     check_parameters(
         {"tail": tail, "top": top, "level": level},
         {"tail": one_of("upper", "lower", "both"), "top": integer(1) | NONE, "level": number(0, 1)},
@@ -87,7 +89,15 @@ def surprise(
     expected = _in_parts(
         model, positions[order], lambda found, _: (found.mean(), *found.interval(level))
     )
-    return _frame(tensor, order, expected, log_p_N[order], more_N[order])
+    labels = [
+        column.take(pa.array(order)).dictionary_decode().to_pandas()
+        for column in label_columns(tensor)
+    ]
+    log_p_N, sides = log_p_N[order], np.where(more_N[order], "more", "fewer")
+    p_N = np.exp(log_p_N)
+    chances = (p_N, log_p_N / np.log(10), p_N * tensor.nnz)
+    values = [*labels, tensor.counts[order], *expected, sides, *chances]
+    return pd.DataFrame(dict(zip([*tensor.names, *COLUMNS], values, strict=True)))
 
 
 def _in_parts(
@@ -121,29 +131,3 @@ def _without(log_tail_N: Floats, log_half_N: Floats) -> Floats:
     """Take half of the count's own probability out of a tail; at least that half is left."""
     share_N = np.exp(np.minimum(log_half_N - log_tail_N, -np.log(2)))
     return np.asarray(log_tail_N + np.log1p(-share_N))
-
-
-def _frame(
-    tensor: CountTensor,
-    order: npt.NDArray[np.intp],
-    expected: list[npt.NDArray[Any]],
-    log_p_N: Floats,
-    more_N: npt.NDArray[np.bool_],
-) -> pd.DataFrame:
-    import pandas as pd
-
-    labels = [
-        column.take(pa.array(order)).dictionary_decode().to_pandas()
-        for column in label_columns(tensor)
-    ]
-    p_N = np.exp(log_p_N)
-    values = (
-        tensor.counts[order],
-        *expected,
-        np.where(more_N, "more", "fewer"),
-        p_N,
-        log_p_N / np.log(10),
-        p_N * tensor.nnz,
-    )
-    columns = dict(zip([*tensor.names, *COLUMNS], [*labels, *values], strict=True))
-    return pd.DataFrame(columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -61,11 +61,10 @@ def mae(setting: Setting) -> Reproduction:
             "zeros missing, median": (same, "mae-median"),
             "log pmf given y >= 1": (same, "log-pmf-positive"),
         },
-        lambda data, model: published_value("mae", data, PUBLISHED_NAME.get(model, ""), "MAE"),
+        _printed("mae", "MAE"),
     )
     tests = _with_published_p(_tests(paper, same, "mae-mean", "mae-mean"))
-    texts = notes("mae", hyper_parameters=hyper_parameters(setting))
-    return Reproduction({"Mean absolute error": table, TESTS: tests}, texts)
+    return Reproduction({"Mean absolute error": table, TESTS: tests}, _notes("mae", setting))
 
 
 def loglik(setting: Setting) -> Reproduction:
@@ -83,8 +82,8 @@ def loglik(setting: Setting) -> Reproduction:
         lambda data, model: published_loglik("loglik", data, PUBLISHED_NAME.get(model, "")),
     )
     tests = _tests(paper, same, "paper-form", "log-pmf-positive")
-    texts = notes("loglik", hyper_parameters=hyper_parameters(setting))
-    return Reproduction({"Log-likelihood per held-out cell": table, TESTS: tests}, texts)
+    tables = {"Log-likelihood per held-out cell": table, TESTS: tests}
+    return Reproduction(tables, _notes("loglik", setting))
 
 
 def coherence(setting: Setting) -> Reproduction:
@@ -104,13 +103,10 @@ def coherence(setting: Setting) -> Reproduction:
             "zeros missing": (same, "NPMI, neighbours"),
             "zeros missing, by component": (same, "NPMI, components"),
         },
-        lambda data, model: published_value(
-            "coherence", data, PUBLISHED_NAME.get(model, ""), "NPMI"
-        ),
+        _printed("coherence", "NPMI"),
     )
     left_out = ", ".join(name for name in setting.tensors if name not in texts) or "none"
-    facts = {"hyper_parameters": hyper_parameters(setting), "left_out": left_out}
-    return Reproduction({"NPMI": table}, notes("coherence", **facts))
+    return Reproduction({"NPMI": table}, _notes("coherence", setting, left_out=left_out))
 
 
 def fits(setting: Setting) -> list[pd.DataFrame]:
@@ -171,32 +167,36 @@ def tuned(
     the same number of trials, from the paper's grid where it has one. Constants and main effects
     have nothing to choose.
     """
-    return {
-        name: model if name in CONSTANTS else _best(setting, f"{study}, {name}", name, model, train)
-        for name, model in models.items()
-    }
-
-
-def _best(
-    setting: Setting, study: str, name: str, model: CountModel, train: tf.CountTensor
-) -> CountModel:
-    setting.announce(f"{study}: {setting.trials} trials of {FOLDS} folds")
     setting.folder.mkdir(parents=True, exist_ok=True)
-    space = dict(tf.SPACES["vae-bptf-paper" if name == PAPER_FORM else model.name])
-    if name == PAPER_FORM:  # what has one choice is fixed by the model itself
-        space = {key: choices for key, choices in space.items() if len(choices) > 1}
-        space["hidden_layers"] = [0, 1]  # two have no fast kernel
-    database = setting.folder / "searches.db"
-    found = tf.tune(model, train, space, FOLDS, setting.trials or 1, storage=database, study=study)
-    if found.interrupted:
-        raise KeyboardInterrupt
-    return found.model()
+    best, where = dict(models), {"storage": setting.folder / "searches.db"}
+    for name, model in models.items():
+        if name in CONSTANTS:
+            continue
+        setting.announce(f"{study}, {name}: {setting.trials} trials of {FOLDS} folds")
+        space = dict(tf.SPACES["vae-bptf-paper" if name == PAPER_FORM else model.name])
+        if name == PAPER_FORM:  # what has one choice is fixed by the model itself
+            space = {key: choices for key, choices in space.items() if len(choices) > 1}
+            space["hidden_layers"] = [0, 1]  # two have no fast kernel
+        found = tf.tune(
+            model, train, space, FOLDS, setting.trials or 1, study=f"{study}, {name}", **where
+        )
+        if found.interrupted:
+            raise KeyboardInterrupt
+        best[name] = found.model()
+    return best
 
 
-def hyper_parameters(setting: Setting) -> str:
-    """Return how the models' hyper-parameters were chosen."""
+def _notes(experiment: str, setting: Setting, **facts: str) -> list[str]:
+    """Return an experiment's notes, which say how hyper-parameters were chosen."""
     text: str = described("texts")["searched" if setting.trials else "fixed"]
-    return text.format(trials=setting.trials)
+    return notes(experiment, hyper_parameters=text.format(trials=setting.trials), **facts)
+
+
+def _printed(experiment: str, quantity: str) -> Callable[[str, str], float | None]:
+    """Return what looks up the figure that the paper printed of a data set and a model."""
+    return lambda data, model: published_value(
+        experiment, data, PUBLISHED_NAME.get(model, ""), quantity
+    )
 
 
 def _tests(paper: pd.DataFrame, same: pd.DataFrame, paper_metric: str, metric: str) -> pd.DataFrame:

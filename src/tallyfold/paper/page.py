@@ -51,20 +51,21 @@ def write_reproduction(
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        drawn = _write_figures(name, result, folder) if figures else []
-        page = folder / f"{name}.md"
-        text = page_of(name, result, command, [file.name for file in drawn])
-        replace_file(page, text.encode())
-        tables = []
-        for title, frame in result.tables.items():
-            tables.append(folder / _table_file(name, title))
-            replace_file(tables[-1], frame.to_csv(index=False).encode())
+        drawn = _pictures(name, result) if figures else {}
+        page = page_of(name, result, command, [*drawn]).encode()
+        tables = {
+            _file(name, title, "csv"): frame.to_csv(index=False).encode()
+            for title, frame in result.tables.items()
+        }
+        files = {f"{name}.md": page} | tables | drawn
+        for file, content in files.items():
+            replace_file(folder / file, content)
     except OSError as error:
         raise StorageError(
             f"{str(folder)!r} could not be written: {error.strerror or error}. Finished fits are "
             "kept; the same command in a folder that can be written goes on from them."
         ) from error
-    return [page, *tables, *drawn]
+    return [folder / file for file in files]
 
 
 def page_of(name: str, result: Reproduction, command: str, figures: list[str]) -> str:
@@ -78,28 +79,26 @@ def page_of(name: str, result: Reproduction, command: str, figures: list[str]) -
         shown = frame.head(MAP_ROWS) if is_map(frame) else frame
         lines += ["", f"## {title}", "", markdown_table(shown)]
         if len(shown) < len(frame):
-            lines += ["", f"{len(frame) - len(shown)} more rows are in {_table_file(name, title)}."]
+            rest = f"{len(frame) - len(shown)} more rows are in {_file(name, title, 'csv')}."
+            lines += ["", rest]
     lines += [f"\n![{name}]({file})" for file in figures]
     return "\n".join(lines) + "\n"
 
 
-def _write_figures(name: str, result: Reproduction, folder: Path) -> list[Path]:
-    files = []
+def _pictures(name: str, result: Reproduction) -> dict[str, bytes]:
+    """Return the figures of an experiment as PNG, by the names of their files."""
+    found = {}
     for title, axes in figures_of(name, result).items():
-        figure, buffer = axes.get_figure(root=True), io.BytesIO()
-        assert figure is not None
+        figure: Any = axes.get_figure(root=True)
+        buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=150)
-        files.append(folder / f"{name}-{_slug(title)}.png")
-        replace_file(files[-1], buffer.getvalue())
-    return files
+        found[_file(name, title, "png")] = buffer.getvalue()
+    return found
 
 
-def _table_file(name: str, title: str) -> str:
-    return f"{name}-{_slug(title)}.csv"
-
-
-def _slug(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+def _file(name: str, title: str, ending: str) -> str:
+    slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    return f"{name}-{slug}.{ending}"
 
 
 def markdown_table(frame: pd.DataFrame, digits: int = 4) -> str:

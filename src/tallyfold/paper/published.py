@@ -64,19 +64,11 @@ def published_loglik(experiment: str, dataset: str, model: str) -> float | None:
     return None if total is None or cells is None else total / (TEST_SHARE * cells)
 
 
-def means(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return mean and standard error of one score, and the error of a model that failed."""
-    part = rows[rows["metric"] == metric]
-    keys = ["dataset", "split", "model"]
-    errors = part.dropna(subset="error").drop_duplicates(keys)[[*keys, "error"]]
-    return summary(part).merge(errors, on=keys, how="left")
-
-
 def score_table(
     rows: pd.DataFrame, titles: Mapping[str, str], keys: tuple[str, ...] = KEYS
 ) -> pd.DataFrame:
     """Return a column of means for each score, called by its title, and its standard errors."""
-    columns = [_column(means(rows, metric), title, keys) for metric, title in titles.items()]
+    columns = [_column(rows, metric, title, keys) for metric, title in titles.items()]
     return reduce(lambda left, right: left.merge(right, on=[*keys], how="left"), columns)
 
 
@@ -91,26 +83,22 @@ def side_by_side(
     import pandas as pd
 
     keys = [*KEYS]
-    parts = {title: means(rows, metric) for title, (rows, metric) in columns.items()}
+    parts = [_column(rows, metric, title, KEYS) for title, (rows, metric) in columns.items()]
     # the last column has all models, in the order of tables
-    pairs = pd.concat([part[keys] for part in reversed(parts.values())]).drop_duplicates()
-    table = pairs.sort_values(
-        "dataset",
-        key=lambda names: pd.factorize(names)[0],  # as they first come
-        kind="stable",
-    )
-    table["published"] = [published(*pair) for pair in table[keys].itertuples(index=False)]
-    for title, part in parts.items():
-        table = table.merge(_column(part, title, KEYS), on=keys, how="left")
-    errors = pd.concat([part[[*keys, "error"]].dropna() for part in parts.values()])
-    if len(errors):
-        table = table.merge(errors.drop_duplicates(keys), on=keys, how="left")
+    table = pd.concat([part[keys] for part in reversed(parts)]).drop_duplicates()
+    order = pd.factorize(table["dataset"])[0].argsort(kind="stable")  # as they first come
+    table = table.iloc[order]
+    table["published"] = [published(*pair) for pair in table.itertuples(index=False)]
+    failed = pd.concat([rows[rows["metric"] == metric] for rows, metric in columns.values()])
+    errors = failed.dropna(subset="error").drop_duplicates(keys)[[*keys, "error"]]
+    for part in (*parts, errors):
+        table = table.merge(part, on=keys, how="left")
     return table.dropna(axis="columns", how="all")
 
 
-def _column(part: pd.DataFrame, title: str, keys: tuple[str, ...]) -> pd.DataFrame:
+def _column(rows: pd.DataFrame, metric: str, title: str, keys: tuple[str, ...]) -> pd.DataFrame:
     names = {"mean": title, "standard_error": f"{title}, se"}
-    return part.rename(columns=names)[[*keys, *names.values()]]
+    return summary(rows[rows["metric"] == metric]).rename(columns=names)[[*keys, *names.values()]]
 
 
 def tests_against(

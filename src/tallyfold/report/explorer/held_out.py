@@ -16,7 +16,7 @@ from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
 from tallyfold.models.constant import Constant
 from tallyfold.models.main_effects import MainEffects
-from tallyfold.report.explorer.packing import rounded
+from tallyfold.report.explorer.entities import rounded
 
 Floats = npt.NDArray[np.float64]
 

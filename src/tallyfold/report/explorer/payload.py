@@ -13,9 +13,15 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.evaluation.scaling import component_places
 from tallyfold.models.base import CountModel
 from tallyfold.posterior.derived_axis import DerivedAxis
-from tallyfold.report.explorer.entities import LEVEL, axis_entry, label_text, limits, weights_of
+from tallyfold.report.explorer.entities import (
+    LEVEL,
+    axis_entry,
+    label_text,
+    limits,
+    rounded,
+    weights_of,
+)
 from tallyfold.report.explorer.held_out import held_out_entry
-from tallyfold.report.explorer.packing import rounded
 from tallyfold.report.history import comparable
 from tallyfold.version import __version__
 
@@ -60,7 +66,7 @@ def _factors_entry(model: CountModel, train: CountTensor | None) -> dict[str, An
         return {"components": [], "axes": [], "mapped": None}
     share_K = factors.shares()
     weights = [weights_of(factors, name) for name in factors.names]
-    places_K2, mapped = component_places([each.mean_DK for each in weights])
+    places_K2, mapped = component_places([mean_DK for mean_DK, *_ in weights])
     rooms = limits([len(axis) for axis in model.axes_], len(share_K))
     return {
         "components": [

@@ -10,13 +10,9 @@ import numpy.typing as npt
 
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.models.base import CountModel
+from tallyfold.models.expected import checked_model
+from tallyfold.models.parameters import check_parameters, integer, number
 from tallyfold.report.ordering import MOST_NUMBERS, are_names, places_of
-from tallyfold.report.plots.inputs import (
-    check_level,
-    checked_component,
-    chosen_components,
-    names_of,
-)
 from tallyfold.report.plots.legible import LONGEST, in_words, legible, percent, wrapped
 from tallyfold.report.plots.style import (
     Panels,
@@ -81,7 +77,7 @@ def _strongest(
     model: CountModel, component: int, axis: str, top: int, level: float
 ) -> pd.DataFrame:
     """Return a component's rows of `components`."""
-    check_level(level)
+    check_parameters({"level": level}, LEVEL)
     checked_component(model, component)
     table = model.posterior_.components(axis, top, level)
     return table[table["component"] == component]
@@ -166,6 +162,7 @@ def _is_ordered(model: CountModel, name: str) -> bool:
     return places.dtype.kind == "M" or len(places) <= MOST_NUMBERS
 
 
+LEVEL = {"level": number(0, 1)}
 FEW = 16
 """Up to this many places, each is marked and, if whole numbers, written out."""
 
@@ -206,7 +203,14 @@ def time_course(
     >>> len(time_course(model, "year").get_lines())
     2
     """
-    chosen = chosen_components(model, components)
+    if components is None:
+        order = np.argsort(-checked_model(model).posterior_.shares(), kind="stable")
+        components = [int(component) for component in order[:4]]
+    elif isinstance(components, int | np.integer | str) or not len(components):
+        raise ParameterError(
+            f"`components` must be a list of their numbers or None; got {components!r}."
+        )
+    chosen = [checked_component(model, component) for component in components]
     refuse_many(len(chosen), "components")
     names = names_of(model, named_by)
     texts, how = legible([axis, *(names[component] for component in chosen)], 44)
@@ -222,7 +226,7 @@ def _draw_course(
     ax: Axes, model: CountModel, axis: str, components: Sequence[int], level: float, most: int
 ) -> str:
     """Draw a line of mean weights and a band for each component; say what the bands are."""
-    check_level(level)
+    check_parameters({"level": level}, LEVEL)
     posterior = model.posterior_
     labels = model.axes_[posterior.axis_number(axis)].labels
     place_D = places_of(labels)
@@ -237,8 +241,8 @@ def _draw_course(
     ends = [posterior.quantile(axis, (1 + side * level) / 2) for side in (-1, 1)]
     total_K = np.maximum(mean_DK.sum(axis=0), 1e-300)
     mean_DK, low_DK, high_DK = (part_DK[order] / total_K for part_DK in (mean_DK, *ends))
-    for number, component in enumerate(components):
-        colour, marker, line = look(number)
+    for place, component in enumerate(components):
+        colour, marker, line = look(place)
         low_D, high_D = low_DK[:, component], high_DK[:, component]
         if (high_D > low_D).any():
             ax.fill_between(place_D[order], low_D, high_D, color=colour, alpha=0.18, linewidth=0)
@@ -261,3 +265,23 @@ def _write_places(ax: Axes, labels: list[str], place_D: npt.NDArray[Any], most: 
     texts, how = legible([labels[place] for place in shown], 12)
     slant: Any = {"rotation": 45, "ha": "right"} if sum(map(len, texts)) > 60 else {}
     ax.set_xticks(place_D[shown], texts, **slant, **how)
+
+
+def checked_component(model: CountModel, component: Any) -> int:
+    """Refuse a component that the model does not have."""
+    check_parameters({"component": component}, {"component": integer(0)})
+    most = checked_model(model).posterior_.n_components
+    if component >= most:
+        raise ParameterError(
+            f"`component` must be from 0 to {most - 1}, as in model.components(axis); got "
+            f"{component}."
+        )
+    return int(component)
+
+
+def names_of(model: CountModel, named_by: str | None) -> list[str]:
+    """Return a name for each component: its number, and its three strongest labels on an axis."""
+    if named_by is None:
+        return [f"component {number}" for number in range(model.posterior_.n_components)]
+    parts = model.components(named_by, top=3).groupby("component")["label"]
+    return [f"{number}: {', '.join(map(in_words, labels))}" for number, labels in parts]

@@ -1,4 +1,4 @@
-"""What figures are given: components, levels and frames, checked."""
+"""The tables that figures are given, checked."""
 
 from __future__ import annotations
 
@@ -8,52 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallyfold.data.events import read_columns
-from tallyfold.errors import DataError, ParameterError
-from tallyfold.models.expected import checked_model
-from tallyfold.models.parameters import check_parameters, integer, number
-from tallyfold.report.plots.legible import in_words
+from tallyfold.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from tallyfold.models.base import CountModel
-
-
-def checked_component(model: CountModel, component: Any) -> int:
-    """Refuse a component that the model does not have."""
-    check_parameters({"component": component}, {"component": integer(0)})
-    most = checked_model(model).posterior_.n_components
-    if component >= most:
-        raise ParameterError(
-            f"`component` must be from 0 to {most - 1}, as in model.components(axis); got "
-            f"{component}."
-        )
-    return int(component)
-
-
-def chosen_components(model: CountModel, components: Sequence[int] | None) -> list[int]:
-    """Return the components asked for; if none is named, the four largest."""
-    if components is None:
-        order = np.argsort(-checked_model(model).posterior_.shares(), kind="stable")
-        return [int(component) for component in order[:4]]
-    if isinstance(components, int | np.integer | str) or not len(components):
-        raise ParameterError(
-            f"`components` must be a list of their numbers or None; got {components!r}."
-        )
-    return [checked_component(model, component) for component in components]
-
-
-def names_of(model: CountModel, named_by: str | None) -> list[str]:
-    """Return a name for each component: its number, and its three strongest labels on an axis."""
-    if named_by is None:
-        return [f"component {number}" for number in range(model.posterior_.n_components)]
-    parts = model.components(named_by, top=3).groupby("component")["label"]
-    return [f"{number}: {', '.join(map(in_words, labels))}" for number, labels in parts]
-
-
-def check_level(level: Any) -> None:
-    """Refuse a level that is no probability."""
-    check_parameters({"level": level}, {"level": number(0, 1)})
 
 
 def read_numbers(

@@ -11,7 +11,8 @@ import numpy as np
 from tallyfold.evaluation.scaling import component_places
 from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import NONE, check_parameters, integer
-from tallyfold.report.plots.inputs import has_column, names_of, read_numbers
+from tallyfold.report.plots.components import names_of
+from tallyfold.report.plots.inputs import has_column, read_numbers
 from tallyfold.report.plots.legible import legible, percent
 from tallyfold.report.plots.style import (
     COLOURS,

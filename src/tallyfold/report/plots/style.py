@@ -116,9 +116,8 @@ def finish(ax: Axes, title: str, x: str, y: str, how: dict[str, Any], grid: str 
     ax.set_xlabel(x, **how)
     ax.set_ylabel(y, **how)
     ax.spines[["top", "right"]].set_visible(False)
-    if grid:
-        ax.grid(axis=grid, color="#B0B0B0", alpha=0.5, linewidth=0.6)  # type: ignore[arg-type]
-        ax.set_axisbelow(True)
+    ax.grid(axis=grid, color="#B0B0B0", alpha=0.5, linewidth=0.6)  # type: ignore[arg-type]
+    ax.set_axisbelow(True)
 
 
 def in_percent(axis: Axis, most: int = 7) -> None:
