@@ -108,7 +108,7 @@ def test_parameters_are_searched_on_the_training_part_alone(setting, tmp_path, m
     search = tf.tune
     monkeypatch.setattr(tf, "tune", spy)
     monkeypatch.setattr(
-        held_out, "CONSTANTS", (*line_up.CONSTANTS, "NTF-LS", line_up.FLAGSHIP, line_up.PAPER_FORM)
+        line_up, "CONSTANTS", (*line_up.CONSTANTS, "NTF-LS", line_up.FLAGSHIP, line_up.PAPER_FORM)
     )
     only = replace(setting, tensors={"nips": words}, seeds=(0,), trials=2)
     result = held_out.mae(only)
@@ -123,7 +123,7 @@ def test_parameters_are_searched_on_the_training_part_alone(setting, tmp_path, m
 @pytest.mark.parametrize("name", ["mae", "loglik", "ablation", "subsample", "coherence"])
 def test_pages_tables_and_figures_are_written(setting, tmp_path, name, monkeypatch):
     few = {"n_components": 2, "max_iter": 3}
-    monkeypatch.setattr(held_out, "paper_form", lambda d, **c: tf.VAEBPTF.paper(**(few | c)))
+    monkeypatch.setattr(line_up, "paper_form", lambda d, **c: tf.VAEBPTF.paper(**(few | c)))
     monkeypatch.setattr(sizes, "KEPT_SHARES", (0.4, 0.8))
     result = experiments.EXPERIMENTS[name].run(setting)
     files = write_reproduction(name, result, tmp_path / "out", f"tallyfold reproduce {name}")

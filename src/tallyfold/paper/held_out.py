@@ -18,24 +18,7 @@ from tallyfold.evaluation.words.coherence import (
     coherence_by_word,
 )
 from tallyfold.models.base import CountModel
-from tallyfold.paper.line_up import (
-    BASELINES,
-    CONSTANTS,
-    FLAGSHIP,
-    PAPER_FORM,
-    PUBLISHED_NAME,
-    REGIMES,
-    SQUARED_ERRORS,
-    paper_form,
-)
-from tallyfold.paper.published import (
-    described,
-    notes,
-    published_loglik,
-    published_value,
-    side_by_side,
-    tests_against,
-)
+from tallyfold.paper import line_up, published
 from tallyfold.paper.setting import Reproduction, Setting
 
 if TYPE_CHECKING:
@@ -54,7 +37,7 @@ METRICS = [name for name, metric in tf.METRICS.items() if metric.needs != "train
 def mae(setting: Setting) -> Reproduction:
     """Mean absolute error of six models on each data set."""
     paper, same = fits(setting)
-    table = side_by_side(
+    table = published.side_by_side(
         {
             "as the paper ran it": (paper, "mae-mean"),
             "zeros missing": (same, "mae-mean"),
@@ -70,8 +53,8 @@ def mae(setting: Setting) -> Reproduction:
 def loglik(setting: Setting) -> Reproduction:
     """Log-likelihood of the held-out cells, per cell."""
     paper, same = fits(setting)
-    paper = paper[~paper["model"].isin(SQUARED_ERRORS)]
-    table = side_by_side(
+    paper = paper[~paper["model"].isin(line_up.SQUARED_ERRORS)]
+    table = published.side_by_side(
         {
             "as the paper ran it": (paper, "paper-form"),
             "zeros missing": (same, "paper-form-at-mean"),
@@ -79,7 +62,9 @@ def loglik(setting: Setting) -> Reproduction:
             "plug-in": (same, "log-pmf-plug-in"),
             "log pmf given y >= 1": (same, "log-pmf-positive"),
         },
-        lambda data, model: published_loglik("loglik", data, PUBLISHED_NAME.get(model, "")),
+        lambda data, model: published.published_loglik(
+            "loglik", data, line_up.PUBLISHED_NAME.get(model, "")
+        ),
     )
     tests = _tests(paper, same, "paper-form", "log-pmf-positive")
     tables = {"Log-likelihood per held-out cell": table, TESTS: tests}
@@ -95,8 +80,8 @@ def coherence(setting: Setting) -> Reproduction:
             f"{WORD!r}."
         )
     only = replace(setting, tensors={name: setting.tensors[name] for name in texts})
-    paper, same = (rows[rows["model"] != CONSTANTS[-1]] for rows in fits(only))
-    table = side_by_side(
+    paper, same = (rows[rows["model"] != line_up.CONSTANTS[-1]] for rows in fits(only))
+    table = published.side_by_side(
         {
             "as the paper ran it": (paper, "NPMI, neighbours"),
             "as the paper ran it, by component": (paper, "NPMI, components"),
@@ -116,11 +101,11 @@ def fits(setting: Setting) -> list[pd.DataFrame]:
     """
     import pandas as pd
 
-    rows: dict[str, list[pd.DataFrame]] = {regime: [] for regime in REGIMES}
+    rows: dict[str, list[pd.DataFrame]] = {regime: [] for regime in line_up.REGIMES}
     for dataset in setting.tensors:
         tensor = cache(partial(setting.tensor, dataset))
-        for regime, (folder, line_up) in REGIMES.items():
-            models, part = line_up(dataset), folder
+        for regime, (folder, models_of) in line_up.REGIMES.items():
+            models, part = models_of(dataset), folder
             if setting.trials:  # on the training part of the first split
                 train = held_out_fifth(tensor(), setting.seeds[0]).train
                 models = tuned(setting, f"{folder}, {dataset}", models, train)
@@ -170,11 +155,11 @@ def tuned(
     setting.folder.mkdir(parents=True, exist_ok=True)
     best, where = dict(models), {"storage": setting.folder / "searches.db"}
     for name, model in models.items():
-        if name in CONSTANTS:
+        if name in line_up.CONSTANTS:
             continue
         setting.announce(f"{study}, {name}: {setting.trials} trials of {FOLDS} folds")
-        space = dict(tf.SPACES["vae-bptf-paper" if name == PAPER_FORM else model.name])
-        if name == PAPER_FORM:  # what has one choice is fixed by the model itself
+        space = dict(tf.SPACES["vae-bptf-paper" if name == line_up.PAPER_FORM else model.name])
+        if name == line_up.PAPER_FORM:  # what has one choice is fixed by the model itself
             space = {key: choices for key, choices in space.items() if len(choices) > 1}
             space["hidden_layers"] = [0, 1]  # two have no fast kernel
         found = tf.tune(
@@ -188,14 +173,14 @@ def tuned(
 
 def _notes(experiment: str, setting: Setting, **facts: str) -> list[str]:
     """Return an experiment's notes, which say how hyper-parameters were chosen."""
-    text: str = described("texts")["searched" if setting.trials else "fixed"]
-    return notes(experiment, hyper_parameters=text.format(trials=setting.trials), **facts)
+    text: str = published.described("texts")["searched" if setting.trials else "fixed"]
+    return published.notes(experiment, hyper_parameters=text.format(trials=setting.trials), **facts)
 
 
 def _printed(experiment: str, quantity: str) -> Callable[[str, str], float | None]:
     """Return what looks up the figure that the paper printed of a data set and a model."""
-    return lambda data, model: published_value(
-        experiment, data, PUBLISHED_NAME.get(model, ""), quantity
+    return lambda data, model: published.published_value(
+        experiment, data, line_up.PUBLISHED_NAME.get(model, ""), quantity
     )
 
 
@@ -203,21 +188,21 @@ def _tests(paper: pd.DataFrame, same: pd.DataFrame, paper_metric: str, metric: s
     """Return the paper's t-test, and Wilcoxon's, of VAE-BPTF against the others."""
     import pandas as pd
 
-    baselines = [name for name in BASELINES if name in set(paper["model"])]
-    others = [name for name in dict.fromkeys(same["model"]) if name != FLAGSHIP]
-    first, second = REGIMES
+    baselines = [name for name in line_up.BASELINES if name in set(paper["model"])]
+    others = [name for name in dict.fromkeys(same["model"]) if name != line_up.FLAGSHIP]
+    first, second = line_up.REGIMES
     parts = [
-        tests_against(paper, PAPER_FORM, baselines, paper_metric, first),
-        tests_against(same, FLAGSHIP, others, metric, second),
+        published.tests_against(paper, line_up.PAPER_FORM, baselines, paper_metric, first),
+        published.tests_against(same, line_up.FLAGSHIP, others, metric, second),
     ]
     return pd.concat(parts, ignore_index=True)
 
 
 def _with_published_p(tests: pd.DataFrame) -> pd.DataFrame:
     """Put the p that the paper printed beside ours."""
-    pairs = zip(tests["model"].map(PUBLISHED_NAME), tests["against"], strict=True)
+    pairs = zip(tests["model"].map(line_up.PUBLISHED_NAME), tests["against"], strict=True)
     printed = [
-        published_value("mae", "all", f"{model} against {other}", PAPERS_TEST)
+        published.published_value("mae", "all", f"{model} against {other}", PAPERS_TEST)
         for model, other in pairs
     ]
     tests.insert(list(tests.columns).index("score") + 1, "p, published", printed)
@@ -227,9 +212,9 @@ def _with_published_p(tests: pd.DataFrame) -> pd.DataFrame:
 def variants(dataset: str) -> dict[str, CountModel]:
     """Return the paper's form with its reweighting, without, and with that of its future work."""
     return {
-        "VAE-BPTF": paper_form(dataset),
-        "VAE-BPTF without reweighting": paper_form(dataset, reweight="none"),
-        "VAE-BPTF, reweighted by error": paper_form(dataset, reweight="error"),
+        "VAE-BPTF": line_up.paper_form(dataset),
+        "VAE-BPTF without reweighting": line_up.paper_form(dataset, reweight="none"),
+        "VAE-BPTF, reweighted by error": line_up.paper_form(dataset, reweight="error"),
         "constant": tf.Constant(likelihood="poisson", truncated=False),
     }
 
@@ -244,16 +229,16 @@ def ablation(setting: Setting) -> Reproduction:
         )
         for name in setting.tensors
     )
-    error = side_by_side(
+    error = published.side_by_side(
         {"MAE": (rows, "mae-mean"), "MAE of the median": (rows, "mae-median")},
-        lambda dataset, model: published_value("ablation", dataset, model, "MAE"),
+        lambda dataset, model: published.published_value("ablation", dataset, model, "MAE"),
     )
-    likelihood = side_by_side(
+    likelihood = published.side_by_side(
         {
             "y ln(rate) - rate": (rows, "paper-form"),
             "log pmf given y >= 1": (rows, "log-pmf-positive"),
         },
-        partial(published_loglik, "ablation"),
+        partial(published.published_loglik, "ablation"),
     )
     tables = {"Mean absolute error": error, "Log-likelihood per held-out cell": likelihood}
-    return Reproduction(tables, notes("ablation"))
+    return Reproduction(tables, published.notes("ablation"))

@@ -132,10 +132,10 @@ def _timed(
         tensors={name: tensor},
         splits={"a share": partial(fitted_share, share=share)},
     )
-    table = rows.assign(components=components, units=units, model=[*models])
-    table = table.rename(columns={"train_cells": "cells", "value": "seconds"})
+    table = rows[["dataset", "train_cells"]].rename(columns={"train_cells": "cells"})
+    table = table.assign(components=components, units=units, model=[*models], seconds=rows["value"])
     table["times BPTF"] = table["seconds"] / table["seconds"].iloc[0]  # BPTF is the first
-    return table[["dataset", "cells", "components", "units", "model", "seconds", "times BPTF"]]
+    return table
 
 
 def timed_models(components: int, units: int) -> dict[str, CountModel]:

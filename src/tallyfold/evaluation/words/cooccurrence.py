@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy import sparse
 
 from tallyfold.data.axis import Axis, listing
@@ -73,7 +74,9 @@ class Cooccurrence:
             For lists of words: take every run of `window` words for a document of its own, as
             gensim's ``c_npmi`` does with 10. A shorter document is one window.
         """
-        if sparse.issparse(documents) or _is_matrix(documents):
+        # an array of words is no matrix of counts
+        dense = isinstance(documents, np.ndarray) and documents.dtype.kind in "biuf"
+        if sparse.issparse(documents) or (dense and documents.ndim == 2):
             if labels is None or window is not None:
                 raise ParameterError("a matrix of documents needs `labels`, and has no `window`.")
             return cls._of_matrix(documents, Axis("word", labels))
@@ -194,13 +197,6 @@ class Cooccurrence:
         return self.documents_DV.T.tocsr()
 
 
-def _is_matrix(documents: Any) -> bool:
-    """Tell counts, documents x words, from an array of words."""
-    return (
-        isinstance(documents, np.ndarray) and documents.ndim == 2 and documents.dtype.kind in "biuf"
-    )
-
-
 def _check_counts(pairs: Any, counts_V: npt.NDArray[Any], n_documents: int) -> None:
     """Refuse counts that cannot all come from the same documents."""
     if abs(pairs - pairs.T).sum() > 0:
@@ -243,7 +239,8 @@ def _token_documents(
             found = [column_of.setdefault(token, len(column_of)) for token in document]
         else:
             found = [column_of.get(token, -1) for token in document]
-        parts_RW = _windows(np.array(found, np.int64), window)
+        width = min(window or len(found), len(found))  # a shorter document is one window
+        parts_RW = sliding_window_view(np.array(found, np.int64), width)
         rows.append(np.repeat(np.arange(n_rows, n_rows + len(parts_RW)), parts_RW.shape[1]))
         columns.append(parts_RW.ravel())
         n_rows += len(parts_RW)
@@ -274,10 +271,3 @@ def _tensor_documents(tensor: CountTensor, word: str, document: Sequence[str] | 
     row = labels.groupby(list(labels)).ngroup().to_numpy()
     shape = (int(row.max()) + 1 if len(row) else 0, len(tensor.axis(word)))
     return sparse.coo_array((np.ones(tensor.nnz, np.int64), (row, column)), shape)
-
-
-def _windows(words_L: Ints, window: int | None) -> npt.NDArray[np.int64]:
-    """Return the runs of a document, one per row; all of it where it is no longer than one."""
-    if window is None or len(words_L) <= window:
-        return words_L[None]
-    return np.lib.stride_tricks.sliding_window_view(words_L, window)

@@ -5,20 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import tallyfold as tf
 from tallyfold.data.dropped import Dropped
 from tallyfold.errors import ParameterError
 from tallyfold.models.parameters import NONE, SEED, Rule, check_parameters
+from tallyfold.paper.datasets import records
 from tallyfold.paper.datasets.reader import Reader, Unfit, one_file
-from tallyfold.paper.datasets.records import (
-    checked_label,
-    csv_records,
-    object_of,
-    text_of,
-    whole_number,
-)
 from tallyfold.paper.datasets.texts import Authors, StopWords, checked_years, count_texts
 
 TABLES = ("papers", "authors", "paper_authors")
@@ -55,19 +49,22 @@ def build_nips(
 def _nips_texts(
     reader: Reader, tables: dict[str, Path], authors: Authors, years: tuple[int, int]
 ) -> Iterator[dict[str, Any]]:
-    names = dict(csv_records(reader, tables["authors"], ["id", "name"], _author))
+    names = dict(records.csv_records(reader, tables["authors"], ["id", "name"], _author))
     writers = _writers(reader, tables["paper_authors"], names)
     seen: set[int] = set()
 
     def paper(row: list[str]) -> tuple[int, int, str]:
-        number, year = whole_number(row[0], "id", 0, MOST), whole_number(row[1], "year", 1, 9999)
+        number, year = (
+            records.whole_number(row[0], "id", 0, MOST),
+            records.whole_number(row[1], "year", 1, 9999),
+        )
         if number in seen:
             raise Unfit(f"begins paper {number}, which the file has already.")
         seen.add(number)
         return number, year, row[2].strip()
 
     columns = ["id", "year", "abstract"]
-    for number, year, abstract in csv_records(reader, tables["papers"], columns, paper):
+    for number, year, abstract in records.csv_records(reader, tables["papers"], columns, paper):
         written_by = writers.pop(number, {})
         if not years[0] <= year <= years[1]:
             reader.leave_out(f"not of the years {years[0]} to {years[1]}")
@@ -88,14 +85,14 @@ def _writers(reader: Reader, file: Path, names: dict[int, str]) -> dict[int, dic
     """Return the authors of each paper in their order, each once."""
 
     def pair(row: list[str]) -> tuple[int, int]:
-        author = whole_number(row[1], "author_id", 0, MOST)
+        author = records.whole_number(row[1], "author_id", 0, MOST)
         if author not in names:
             raise Unfit(f"names author {author}, whom authors.csv does not have.")
-        return whole_number(row[0], "paper_id", 0, MOST), author
+        return records.whole_number(row[0], "paper_id", 0, MOST), author
 
     writers: dict[int, dict[int, None]] = {}
     repeated = 0
-    for paper, author in csv_records(reader, file, ["paper_id", "author_id"], pair):
+    for paper, author in records.csv_records(reader, file, ["paper_id", "author_id"], pair):
         known = writers.setdefault(paper, {})
         repeated += author in known
         known[author] = None
@@ -104,7 +101,9 @@ def _writers(reader: Reader, file: Path, names: dict[int, str]) -> dict[int, dic
 
 
 def _author(row: list[str]) -> tuple[int, str]:
-    return whole_number(row[0], "id", 0, MOST), checked_label(row[1], "name").strip()
+    return records.whole_number(row[0], "id", 0, MOST), records.checked_label(
+        row[1], "name"
+    ).strip()
 
 
 def _file_of(table: str, files: Sequence[Path]) -> Path:
@@ -118,15 +117,8 @@ def _file_of(table: str, files: Sequence[Path]) -> Path:
     return one_file(fitting, f"{table}.csv")
 
 
-class Paper(NamedTuple):
-    """What a line says of a paper."""
-
-    identity: str
-    abstract: str
-    authors: list[tuple[str, str]]
-    venue: str
-    year: int | None
-    sources: Sequence[Any]
+Paper = dict[str, Any]
+"""What a line says of a paper: a text, its labels, and its ``"id"`` and ``"sources"``."""
 
 
 def build_dblp(
@@ -154,13 +146,15 @@ def build_dblp(
 
     def why_not(paper: Paper) -> str | None:
         rules = {
-            f"not in the random sample of {sample:g}": not _is_drawn(paper, sample, random_state),
-            f"not from the source {source}": source is not None and source not in paper.sources,
-            "without an abstract": not paper.abstract,
-            "without an author": not paper.authors,
-            "without a venue": not paper.venue,
-            "without a year": paper.year is None,
-            f"not of the years {first} to {last}": not first <= (paper.year or first) <= last,
+            f"not in the random sample of {sample:g}": not _is_drawn(
+                paper["id"], sample, random_state
+            ),
+            f"not from the source {source}": source is not None and source not in paper["sources"],
+            "without an abstract": not paper["text"],
+            "without an author": not paper["author"],
+            "without a venue": not paper["venue"],
+            "without a year": paper["year"] is None,
+            f"not of the years {first} to {last}": not first <= (paper["year"] or first) <= last,
         }
         return next((reason for reason, fails in rules.items() if fails), None)
 
@@ -168,8 +162,8 @@ def build_dblp(
     return count_texts(reader, _dblp_texts(reader, files, authors, why_not), axes, words, authors)
 
 
-def _is_drawn(paper: Paper, sample: float, seed: int) -> bool:
-    digest = hashlib.blake2b(f"{seed}:{paper.identity}".encode(), digest_size=8).digest()
+def _is_drawn(identity: str, sample: float, seed: int) -> bool:
+    digest = hashlib.blake2b(f"{seed}:{identity}".encode(), digest_size=8).digest()
     return sample == 1 or int.from_bytes(digest) < sample * 2**64
 
 
@@ -184,32 +178,32 @@ def _dblp_texts(
     for file in files:
         for paper in reader.parsed(reader.lines(file), _paper):
             reason = why_not(paper)
-            digest = hashlib.blake2b(paper.identity.encode(), digest_size=12).digest()
+            digest = hashlib.blake2b(paper["id"].encode(), digest_size=12).digest()
             if reason is None and digest in seen:
                 reason = "a paper that was read already"
             if reason is not None:
                 reader.leave_out(reason)
                 continue
             seen.add(digest)
-            keys = dict.fromkeys(authors.met(*author) for author in paper.authors)
-            repeated += len(paper.authors) - len(keys)
-            labels = {"author": list(keys), "venue": paper.venue, "year": paper.year}
-            yield {"text": paper.abstract, **labels}
+            keys = dict.fromkeys(authors.met(*author) for author in paper["author"])
+            repeated += len(paper["author"]) - len(keys)
+            paper["author"] = [*keys]
+            yield {key: paper[key] for key in ("text", "author", "venue", "year")}
     reader.count_repeated_authors(repeated)
 
 
 def _paper(line: str) -> Paper:
-    record = object_of(line, NEEDED)
+    record = records.object_of(line, NEEDED)
     year, sources = record.get("year"), record.get("sources")
-    venue = text_of(record, "venue")
-    return Paper(
-        checked_label(record["id"], "id"),
-        text_of(record, "paperAbstract"),
-        _authors(record["authors"]),
-        checked_label(venue, "venue") if venue else "",
-        whole_number(year, "year", 1, 9999) if year else None,
-        sources if isinstance(sources, list) else [],
-    )
+    venue = records.text_of(record, "venue")
+    return {
+        "id": records.checked_label(record["id"], "id"),
+        "text": records.text_of(record, "paperAbstract"),
+        "author": _authors(record["authors"]),
+        "venue": records.checked_label(venue, "venue") if venue else "",
+        "year": records.whole_number(year, "year", 1, 9999) if year else None,
+        "sources": sources if isinstance(sources, list) else [],
+    }
 
 
 def _authors(listed: Any) -> list[tuple[str, str]]:
@@ -218,8 +212,8 @@ def _authors(listed: Any) -> list[tuple[str, str]]:
         raise Unfit(f"must have a list of objects with a 'name' as 'authors'; got {listed!r:.60}.")
     found = []
     for author in listed:
-        ids, name = author.get("ids"), text_of(author, "name")
+        ids, name = author.get("ids"), records.text_of(author, "name")
         identity = str(ids[0]) if isinstance(ids, list) and ids and ids[0] else ""
         if name or identity:
-            found.append((identity, checked_label(name, "name") if name else ""))
+            found.append((identity, records.checked_label(name, "name") if name else ""))
     return found

@@ -13,18 +13,8 @@ from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model
 from tallyfold.models.parameters import check_parameters, integer, number
 from tallyfold.report.ordering import MOST_NUMBERS, are_names, places_of
+from tallyfold.report.plots import style
 from tallyfold.report.plots.legible import LONGEST, in_words, legible, percent, wrapped
-from tallyfold.report.plots.style import (
-    Panels,
-    add_legend_below,
-    drawing,
-    drawing_panels,
-    finish,
-    horizontal_bars,
-    in_percent,
-    look,
-    refuse_many,
-)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,12 +54,12 @@ def component_bars(
     >>> ax.figure.savefig("component.png")  # doctest: +SKIP
     """
     table = _strongest(model, component, axis, top, level)
-    with drawing(ax, (6.4, max(2.2, 1.3 + 0.27 * len(table)))) as ax:
+    with style.drawing(ax, (6.4, max(2.2, 1.3 + 0.27 * len(table)))) as ax:
         x = _draw_bars(ax, table, level)
         (name,), how = legible([axis])
         share = percent(float(table["share"].iloc[0]))
         title = f"Component {component} ({share} of the rate): strongest on {name}"
-        finish(ax, wrapped(title, table["label"]), x, name, how)
+        style.finish(ax, wrapped(title, table["label"]), x, name, how)
     return ax
 
 
@@ -87,8 +77,10 @@ def _draw_bars(
     ax: Axes, table: pd.DataFrame, level: float, ticks: int = 7, longest: int = LONGEST
 ) -> str:
     """Draw bars of weights; return what their axis is called, with what the whiskers are."""
-    horizontal_bars(ax, table["label"], *table[["weight", "low", "high"]].to_numpy().T, longest)
-    in_percent(ax.xaxis, ticks)
+    style.horizontal_bars(
+        ax, table["label"], *table[["weight", "low", "high"]].to_numpy().T, longest
+    )
+    style.in_percent(ax.xaxis, ticks)
     spread = (table["high"] > table["low"]).any()
     return "share of the component" + (f" (whiskers: {percent(level)} interval)" if spread else "")
 
@@ -102,7 +94,7 @@ def components_grid(
     *,
     ordered: Sequence[str] | None = None,
     ax: Any = None,
-) -> Panels:
+) -> style.Panels:
     """Draw one component on several axes: bars of labels, and a line where labels have an order.
 
     Parameters
@@ -138,7 +130,9 @@ def components_grid(
         raise ParameterError(f"`axes` must be a list of axes or None; got {axes!r}.")
     lines = [n for n in names if _is_ordered(model, n)] if ordered is None else list(ordered)
     width = 3.4 * len(names) if len(names) > 1 else 6.4
-    with drawing_panels(ax, len(names), len(names), (width, 1.4 + 0.26 * max(top, 6))) as panels:
+    with style.drawing_panels(
+        ax, len(names), len(names), (width, 1.4 + 0.26 * max(top, 6))
+    ) as panels:
         for panel, name in zip(panels, names, strict=True):
             (text,), how = legible([name], 20)
             if name in lines:
@@ -147,7 +141,7 @@ def components_grid(
             else:
                 table = _strongest(model, number, name, top, level)
                 x, y, grid = _draw_bars(panel, table, level, ticks=4, longest=22), text, "x"
-            finish(panel, text, x.replace(" (", "\n("), y, how, grid)
+            style.finish(panel, text, x.replace(" (", "\n("), y, how, grid)
         if ax is None:
             share = percent(float(model.posterior_.shares()[number]))
             panels[0].figure.suptitle(f"Component {number} ({share} of the rate)", fontsize=11)
@@ -211,14 +205,14 @@ def time_course(
             f"`components` must be a list of their numbers or None; got {components!r}."
         )
     chosen = [checked_component(model, component) for component in components]
-    refuse_many(len(chosen), "components")
+    style.refuse_many(len(chosen), "components")
     names = names_of(model, named_by)
     texts, how = legible([axis, *(names[component] for component in chosen)], 44)
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         bands = _draw_course(ax, model, axis, chosen, level, FEW)
         title = f"How components rise and fall over {texts[0]}{bands}"
-        finish(ax, title, texts[0], "share of the component", how, grid="y")
-        add_legend_below(ax, ax.get_lines()[-len(chosen) :], texts[1:], how)
+        style.finish(ax, title, texts[0], "share of the component", how, grid="y")
+        style.add_legend_below(ax, ax.get_lines()[-len(chosen) :], texts[1:], how)
     return ax
 
 
@@ -242,16 +236,16 @@ def _draw_course(
     total_K = np.maximum(mean_DK.sum(axis=0), 1e-300)
     mean_DK, low_DK, high_DK = (part_DK[order] / total_K for part_DK in (mean_DK, *ends))
     for place, component in enumerate(components):
-        colour, marker, line = look(place)
+        colour, marker, line = style.look(place)
         low_D, high_D = low_DK[:, component], high_DK[:, component]
         if (high_D > low_D).any():
             ax.fill_between(place_D[order], low_D, high_D, color=colour, alpha=0.18, linewidth=0)
-        style: Any = {"color": colour, "linestyle": line, "markersize": 4.5, "linewidth": 1.5}
+        line_style: Any = {"color": colour, "linestyle": line, "markersize": 4.5, "linewidth": 1.5}
         marked = marker if len(order) <= 3 * FEW else None
-        ax.plot(place_D[order], mean_DK[:, component], marker=marked, **style)
+        ax.plot(place_D[order], mean_DK[:, component], marker=marked, **line_style)
     highest = max(mean_DK[:, components].max(), np.quantile(high_DK[:, components], 0.98))
     ax.set_ylim(0, 1.05 * float(highest))
-    in_percent(ax.yaxis)
+    style.in_percent(ax.yaxis)
     _write_places(ax, [str(label) for label in labels.to_pylist()], place_D, most)
     return f" (bands: {percent(level)} intervals)" if (posterior.sd(axis) > 0).any() else ""
 

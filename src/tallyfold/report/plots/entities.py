@@ -11,21 +11,9 @@ from tallyfold.errors import ParameterError
 from tallyfold.evaluation.profiles import profile, top_entities
 from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import check_parameters, integer
+from tallyfold.report.plots import style
 from tallyfold.report.plots.inputs import has_column, read_numbers
 from tallyfold.report.plots.legible import in_words, legible, percent, wrapped
-from tallyfold.report.plots.style import (
-    Floats,
-    Panels,
-    bars,
-    drawing,
-    drawing_panels,
-    finish,
-    horizontal_bars,
-    in_percent,
-    look,
-    refuse_many,
-    value_limit,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,9 +63,9 @@ def top_entities_bars(
     beside = ", ".join(f"{name} {in_words(label)}" for name, label in (given or {}).items())
     title = title or f"Highest rates on {axis or 'the axis'}{beside and f' for {beside}'}"
     texts, how = legible([xlabel + whiskers, axis or "", title], 80)
-    with drawing(ax, (6.4, max(2.2, 1.3 + 0.27 * len(table)))) as ax:
-        horizontal_bars(ax, table["label"], *table[["mean", "low", "high"]].to_numpy().T)
-        finish(ax, wrapped(texts[2], table["label"]), texts[0], texts[1], how)
+    with style.drawing(ax, (6.4, max(2.2, 1.3 + 0.27 * len(table)))) as ax:
+        style.horizontal_bars(ax, table["label"], *table[["mean", "low", "high"]].to_numpy().T)
+        style.finish(ax, wrapped(texts[2], table["label"]), texts[0], texts[1], how)
     return ax
 
 
@@ -93,7 +81,7 @@ def _whiskered(frame: Any, top: int) -> tuple[Any, str]:
 
 def factor_profile(
     model: CountModel, axis: str, labels: Any, level: float = 0.9, *, ax: Any = None
-) -> Panels:
+) -> style.Panels:
     """Draw how much of an entity's rate each component has, for one entity or a few.
 
     The shares are those of `profile`: an entity's factors, weighted by the other axes so that they
@@ -129,19 +117,19 @@ def factor_profile(
     asked = labels if isinstance(labels, list | tuple) else [labels]
     if not len(asked):
         raise ParameterError("`labels` must be a label or a list of some; got an empty list.")
-    refuse_many(len(asked), "entities")
+    style.refuse_many(len(asked), "entities")
     profiles = [_shares(model, axis, label, level) for label in asked]
     names, how = legible(asked, 34 if len(asked) > 1 else 60)
     (axis_name,), axis_how = legible([axis])
-    limit = max(value_limit(value_K, high_K) for value_K, _, high_K in profiles)
+    limit = max(style.value_limit(value_K, high_K) for value_K, _, high_K in profiles)
     spread = any(bool((high_K > low_K).any()) for _, low_K, high_K in profiles)
     size = (max(6.4, 3.1 * min(3, len(asked))), 3.4 * -(-len(asked) // 3))
-    with drawing_panels(ax, len(asked), min(3, len(asked)), size, sharey=True) as panels:
+    with style.drawing_panels(ax, len(asked), min(3, len(asked)), size, sharey=True) as panels:
         for number, (panel, parts) in enumerate(zip(panels, profiles, strict=True)):
-            bars(panel, *parts, limit, look(number).colour)
+            style.bars(panel, *parts, limit, style.look(number)[0])
             panel.xaxis.set_major_locator(MaxNLocator(16, integer=True))
-            in_percent(panel.yaxis)
-            finish(panel, names[number], "component", "", how, "y")
+            style.in_percent(panel.yaxis)
+            style.finish(panel, names[number], "component", "", how, "y")
         words = f"\n(whiskers: {percent(level)} interval)" if spread else ""
         panels[0].set_ylabel(f"share of the {axis_name}'s rate{words}", **axis_how)
         if len(asked) == 1:
@@ -154,7 +142,7 @@ def factor_profile(
 
 def _shares(
     model: CountModel, axis: str, label: Any, level: float
-) -> tuple[Floats, Floats, Floats]:
+) -> tuple[style.Floats, style.Floats, style.Floats]:
     """Return mean, low and high of the share of an entity's rate that each component has."""
     frame = profile(model, axis, label, level=level).sort_values("component")
     share_K, mean_K, low_K, high_K = frame[["share", "mean", "low", "high"]].to_numpy().T

@@ -11,19 +11,10 @@ import numpy as np
 from tallyfold.evaluation.scaling import component_places
 from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import NONE, check_parameters, integer
+from tallyfold.report.plots import style
 from tallyfold.report.plots.components import names_of
 from tallyfold.report.plots.inputs import has_column, read_numbers
 from tallyfold.report.plots.legible import legible, percent
-from tallyfold.report.plots.style import (
-    COLOURS,
-    INK,
-    PALE_INK,
-    Floats,
-    add_legend,
-    drawing,
-    finish,
-    look,
-)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,16 +62,16 @@ def component_map(
     place_K2, seen = component_places(weights)
     share_K = posterior.shares()
     names, how = legible(names_of(model, named_by))
-    with drawing(ax, (6.4, 4.8)) as ax:
+    with style.drawing(ax, (6.4, 4.8)) as ax:
         x_K, y_K = place_K2.T
         area_K = LARGEST * share_K
-        ax.scatter(x_K, y_K, area_K, color=COLOURS[0], alpha=0.4, edgecolor=COLOURS[0])
+        ax.scatter(x_K, y_K, area_K, color=style.COLOURS[0], alpha=0.4, edgecolor=style.COLOURS[0])
         ax.set_aspect("equal", "datalim")
         ax.margins(0.16)
         title = "Map of components: near if alike, area is the share of the rate\n"
         title += f"({percent(seen)} of the squared distances is seen in the plane)"
-        finish(ax, title, f"first {DIMENSION}", f"second {DIMENSION}", {}, "both")
-        ax.scatter(x_K, y_K, 6, color=INK)
+        style.finish(ax, title, f"first {DIMENSION}", f"second {DIMENSION}", {}, "both")
+        ax.scatter(x_K, y_K, 6, color=style.INK)
         order = np.argsort(-share_K, kind="stable")
         texts = [names[number] if named_by else str(number) for number in order]
         radius_K = np.sqrt(area_K[order] / np.pi)
@@ -135,15 +126,15 @@ def entity_map(
     wanted = len(points) if labelled is None else labelled
     texts, how = legible(points["label"][:wanted], 30)
     place_N2 = points[["x", "y"]].to_numpy(np.float64)
-    with drawing(ax, (6.4, 4.8)) as ax:
+    with style.drawing(ax, (6.4, 4.8)) as ax:
         if group:
             _draw_groups(ax, points, group)
         else:
-            ax.scatter(*place_N2.T, s=18, color=COLOURS[0], alpha=0.7, linewidth=0)
+            ax.scatter(*place_N2.T, s=18, color=style.COLOURS[0], alpha=0.7, linewidth=0)
         ax.set_aspect("equal", "datalim")
         ax.margins(0.08)
         heading = title or f"Map of {len(points):,} labels: near if their factors are alike{kept}"
-        finish(ax, heading, "first dimension of the scaling", "second dimension", how, "both")
+        style.finish(ax, heading, "first dimension of the scaling", "second dimension", how, "both")
         write_where_there_is_room(ax, place_N2, texts, how)
     return ax
 
@@ -158,24 +149,24 @@ def _outermost_first(points: pd.DataFrame) -> pd.DataFrame:
 def _draw_groups(ax: Axes, points: pd.DataFrame, group: str) -> None:
     """Draw the groups, the largest first; those beyond the seventh as one, in grey."""
     sizes = points[group].value_counts(dropna=False)
-    drawn = sizes.index if len(sizes) <= len(COLOURS) else sizes.index[:7]
+    drawn = sizes.index if len(sizes) <= len(style.COLOURS) else sizes.index[:7]
     number_N = drawn.get_indexer(points[group])  # -1 for the others
     handles, names = [], []
     for number in dict.fromkeys([*range(len(drawn)), *number_N]):
-        part, (colour, marker, _) = points[number_N == number], look(number % len(COLOURS))
-        style: Any = {"color": colour, "marker": marker, "alpha": 0.75, "linewidth": 0}
-        handles.append(ax.scatter(part["x"], part["y"], s=22, **style))
+        part, (colour, marker, _) = points[number_N == number], style.look(number)
+        line_style: Any = {"color": colour, "marker": marker, "alpha": 0.75, "linewidth": 0}
+        handles.append(ax.scatter(part["x"], part["y"], s=22, **line_style))
         name = drawn[number] if number >= 0 else f"{len(sizes) - 7} other groups"
         names.append(f"{'no group' if name is None or name != name else name} ({len(part):,})")
     texts, how = legible(names, 26)
     where = {"loc": "upper left", "bbox_to_anchor": (1.01, 1), "borderaxespad": 0.0}
     (title,), title_how = legible([group], 24)
-    legend = add_legend(ax, handles, texts, how, **where)
+    legend = style.add_legend(ax, handles, texts, how, **where)
     legend.set_title(title)
     legend.get_title().set(**title_how)
 
 
-LEADER = {"arrowstyle": "-", "lw": 0.6, "color": PALE_INK, "shrinkA": 0, "shrinkB": 0}
+LEADER = {"arrowstyle": "-", "lw": 0.6, "color": style.PALE_INK, "shrinkA": 0, "shrinkB": 0}
 DISTANCES = (3, 13, 24, 36)
 """From the edge of a point to its label, in points; from afar a line leads to it."""
 
@@ -184,10 +175,10 @@ DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (0.7, 0.7), (-0.7, -0.7), (0.7, 
 
 def write_where_there_is_room(
     ax: Axes,
-    place_N2: Floats,
+    place_N2: style.Floats,
     texts: Sequence[str],
     how: dict[str, Any],
-    radius_N: Floats | float = 2.5,
+    radius_N: style.Floats | float = 2.5,
     size: float = 8,
 ) -> None:
     """Write texts beside the first points, in their order.
@@ -219,7 +210,13 @@ def write_where_there_is_room(
             note.remove()
 
 
-def _fits(box: Floats, ax: Axes, taken: list[Floats], point_N2: Floats, disc_N: Floats) -> bool:
+def _fits(
+    box: style.Floats,
+    ax: Axes,
+    taken: list[style.Floats],
+    point_N2: style.Floats,
+    disc_N: style.Floats,
+) -> bool:
     (low, high), inside = box, ax.get_window_extent()
     if (low < inside.min).any() or (high > inside.max).any():
         return False

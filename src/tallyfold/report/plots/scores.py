@@ -10,26 +10,15 @@ import numpy as np
 from tallyfold.errors import DataError
 from tallyfold.evaluation.metrics import METRICS
 from tallyfold.models.parameters import check_parameters, one_of
+from tallyfold.report.plots import style
 from tallyfold.report.plots.inputs import read_numbers
 from tallyfold.report.plots.legible import legible
-from tallyfold.report.plots.style import (
-    COLOURS,
-    PALE_INK,
-    Panels,
-    add_legend,
-    drawing,
-    drawing_panels,
-    finish,
-    look,
-    name_rows,
-    refuse_many,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-OURS: Any = {"color": COLOURS[0], "marker": "o", "markersize": 6, "linestyle": ""}
-PUBLISHED: Any = OURS | {"color": COLOURS[1], "marker": "D", "mfc": "none", "mew": 1.4}
+OURS: Any = {"color": style.COLOURS[0], "marker": "o", "markersize": 6, "linestyle": ""}
+PUBLISHED: Any = OURS | {"color": style.COLOURS[1], "marker": "D", "mfc": "none", "mew": 1.4}
 
 
 def score_bars(
@@ -43,7 +32,7 @@ def score_bars(
     xlabel: str | None = None,
     title: str | None = None,
     ax: Any = None,
-) -> Panels:
+) -> style.Panels:
     """Draw scores as dots, a row per model and a panel per dataset, each with a scale of its own.
 
     Parameters
@@ -84,17 +73,17 @@ def score_bars(
     rows = ceil(len(parts) / columns)
     size = (max(6.4, 2.9 * columns + 0.8), rows * (0.75 + 0.3 * len(models)) + 1.0)
     below = "" if len(parts) > 1 and ax is None else xlabel or score  # panels are too narrow for it
-    with drawing_panels(ax, len(parts), columns, size) as panels:
+    with style.drawing_panels(ax, len(parts), columns, size) as panels:
         for number, (panel, (name, part)) in enumerate(zip(panels, parts, strict=True)):
             place = part[model].map(models.index)
             bars = part[error] if error else None
             panel.errorbar(part[score], place, xerr=bars, capsize=2.5, **OURS)
             if published:
                 panel.plot(part[published], place + 0.22, **PUBLISHED)
-            name_rows(panel, models, 30)
+            style.name_rows(panel, models, 30)
             panel.margins(x=0.12)
             (text,), how = legible([name], 28)
-            finish(panel, text, below, "", how, "both")
+            style.finish(panel, text, below, "", how, "both")
             if ax is None and number % columns:
                 panel.tick_params(labelleft=False)
         if ax is None:
@@ -102,7 +91,7 @@ def score_bars(
             lines = texts if len(panels) > 1 else texts[:1]
             panels[0].figure.suptitle("\n".join(lines), fontsize=11, **how)
             if published:
-                dots = [Line2D([], [], **style) for style in (OURS, PUBLISHED)]
+                dots = [Line2D([], [], **line_style) for line_style in (OURS, PUBLISHED)]
                 names = ["ours (± one standard error)" if error else "ours", "published"]
                 panels[0].figure.legend(dots, names, loc="outside lower center", ncols=2)
     return panels
@@ -156,29 +145,29 @@ def score_curves(
     numbers = [x, y, *([error] if error else [])]
     table = read_numbers(frame, numbers, [series] if series else [], missing=True)
     parts = [*table.groupby(series, sort=False, dropna=False)] if series else [(y, table)]
-    refuse_many(len(parts), "series")
+    style.refuse_many(len(parts), "series")
     names, how = legible((name for name, _ in parts), 30)
     texts, how_texts = legible([xlabel or x, ylabel or y, title or f"{y} by {x}"], 90)
     handles = []
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         for number, (_, part) in enumerate(parts):
             handles.append(_line(ax, part.dropna(subset=[x, y]).sort_values(x), numbers, number))
         ax.set(xscale=SCALES["x" in log], yscale=SCALES["y" in log])
         values = sorted(table[x].dropna().unique())
         if "x" in log or all(value.is_integer() for value in values):
             _write_values(ax, values, FEW if "x" in log else FEW_WHOLE)
-        finish(ax, texts[2], texts[0], texts[1], how_texts, "both")
+        style.finish(ax, texts[2], texts[0], texts[1], how_texts, "both")
         if series:
-            add_legend(ax, handles, names, how, loc="upper left", bbox_to_anchor=(1.01, 1))
+            style.add_legend(ax, handles, names, how, loc="upper left", bbox_to_anchor=(1.01, 1))
     return ax
 
 
 def _line(ax: Axes, part: Any, numbers: list[str], number: int) -> Any:
-    colour, marker, line = look(number)
+    colour, marker, line = style.look(number)
     x, y, *error = (part[name].to_numpy() for name in numbers)
-    style: Any = {"color": colour, "marker": marker, "linestyle": line, "markersize": 5}
+    line_style: Any = {"color": colour, "marker": marker, "linestyle": line, "markersize": 5}
     bars, cap = (error[0], 2.5) if error else (None, 0)
-    return ax.errorbar(x, y, bars, linewidth=1.5, elinewidth=1, capsize=cap, **style)
+    return ax.errorbar(x, y, bars, linewidth=1.5, elinewidth=1, capsize=cap, **line_style)
 
 
 def rank_curve(choice: Any, *, score: str | None = None, ax: Axes | None = None) -> Axes:
@@ -221,23 +210,23 @@ def rank_curve(choice: Any, *, score: str | None = None, ax: Axes | None = None)
         first = table.loc[table["mean"].idxmax()]
         line, of = first["mean"] - np.nan_to_num(first["se"]), ""
         best, chosen = first["components"], table.loc[table["mean"] >= line, "components"].min()
-    with drawing(ax) as ax:
-        bars: Any = {"color": COLOURS[0], "capsize": 3, "linewidth": 1.5, "markersize": 5}
+    with style.drawing(ax) as ax:
+        bars: Any = {"color": style.COLOURS[0], "capsize": 3, "linewidth": 1.5, "markersize": 5}
         ax.errorbar(table["components"], table["mean"], table[error].fillna(0), fmt="o-", **bars)
         handles = []
         for number, (rank, marker, size) in enumerate([(best, "o", 10), (chosen, "D", 13)], 1):
             at = table[table["components"] == rank]
-            ring: Any = {"color": COLOURS[number], "mfc": "none", "mew": 1.6, "linestyle": ""}
+            ring: Any = {"color": style.COLOURS[number], "mfc": "none", "mew": 1.6, "linestyle": ""}
             handles += ax.plot(at["components"], at["mean"], marker, markersize=size, **ring)
-        ax.axhline(line, color=PALE_INK, linestyle=":", linewidth=1)
+        ax.axhline(line, color=style.PALE_INK, linestyle=":", linewidth=1)
         if table["components"].max() > 8 * table["components"].min() > 0:
             ax.set_xscale("log", base=2)
         _write_values(ax, [*table["components"]], 12)
         title = "Score on held-out cells by the number of components"
         y = f"{score or meaning}\n(± one standard error{of})"
-        finish(ax, title, "number of components", y, {}, "y")
+        style.finish(ax, title, "number of components", y, {}, "y")
         names = [f"best: {best:g}", f"chosen: {chosen:g}"]
-        add_legend(ax, handles, names, {}, loc="best", labelspacing=0.8)
+        style.add_legend(ax, handles, names, {}, loc="best", labelspacing=0.8)
     return ax
 
 

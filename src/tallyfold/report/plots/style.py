@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,18 +33,10 @@ INK, PALE_INK = "#222222", "#6B6B6B"
 SIZE = (6.4, 4.0)
 
 
-class Look(NamedTuple):
-    """What tells one series from another, in colour and without."""
-
-    colour: str
-    marker: str
-    line: Any
-
-
-def look(number: int) -> Look:
-    """Return the look of a series by its number."""
+def look(number: int) -> tuple[str, str, Any]:
+    """Return what tells a series from others, in colour and without: colour, marker and line."""
     number %= len(COLOURS)
-    return Look(COLOURS[number], MARKERS[number], LINES[number])
+    return COLOURS[number], MARKERS[number], LINES[number]
 
 
 def refuse_many(number: int, what: str) -> None:
