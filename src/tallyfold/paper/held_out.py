@@ -12,11 +12,7 @@ from tallyfold.errors import DataError
 from tallyfold.evaluation.experiment import Scores, held_out_fifth
 from tallyfold.evaluation.metrics import checked_metrics
 from tallyfold.evaluation.predictions import Predictions
-from tallyfold.evaluation.words.coherence import (
-    coherence_by_chance,
-    coherence_by_component,
-    coherence_by_word,
-)
+from tallyfold.evaluation.words import coherence as words
 from tallyfold.models.base import CountModel
 from tallyfold.paper import line_up, published
 from tallyfold.paper.setting import Reproduction, Setting
@@ -122,8 +118,8 @@ def npmi_of_neighbours(predictions: Predictions) -> float | None:
     if predictions.train is None or WORD not in predictions.train.names:
         return None
     if isinstance(predictions.model, tf.Constant):
-        return coherence_by_chance(predictions.train, WORD).mean
-    return coherence_by_word(predictions.model, WORD, predictions.train).mean
+        return words.coherence_by_chance(predictions.train, WORD).mean
+    return words.coherence_by_word(predictions.model, WORD, predictions.train).mean
 
 
 def npmi_of_components(predictions: Predictions) -> float | None:
@@ -132,7 +128,7 @@ def npmi_of_components(predictions: Predictions) -> float | None:
         return None
     if predictions.model.fitted_.factors is None or isinstance(predictions.model, tf.Constant):
         return None
-    return coherence_by_component(predictions.model, WORD, predictions.train).mean
+    return words.coherence_by_component(predictions.model, WORD, predictions.train).mean
 
 
 SCORES: Scores = {

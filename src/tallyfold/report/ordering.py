@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,7 +67,7 @@ def order_of(labels: Sequence[str]) -> Order | None:
         return None
     if all(map(NUMBER.fullmatch, labels)):
         return Order("number", [*map(float, labels)], len(labels) <= MOST_NUMBERS)
-    times = [*takewhile(lambda day: day is not None, map(_day, labels))]
+    times = [day for label in labels if (day := _day(label)) is not None]
     return Order("time", times, True) if len(times) == len(labels) else None
 
 

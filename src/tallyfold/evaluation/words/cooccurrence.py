@@ -99,7 +99,26 @@ class Cooccurrence:
             The axes whose labels make up a document, such as ``["author", "year"]``: each
             combination with a count is one. None takes all axes but the words.
         """
-        return cls._of_matrix(_tensor_documents(tensor, word, document), tensor.axis(word))
+        import pandas as pd
+
+        if not isinstance(tensor, CountTensor):
+            raise ParameterError(f"expected a CountTensor; got {type(tensor).__name__}.")
+        column = tensor.indices[:, tensor.axis_number(word)]
+        if isinstance(document, str):
+            document = [document]
+        names = (
+            [name for name in tensor.names if name != word] if document is None else list(document)
+        )
+        if not names or word in names:
+            raise ParameterError(
+                f"`document` must name axes other than {word!r}, at least one; got {names}."
+            )
+        labels = pd.DataFrame(tensor.indices[:, [tensor.axis_number(name) for name in names]])
+        row = labels.groupby(list(labels)).ngroup().to_numpy()
+        shape = (int(row.max()) + 1 if len(row) else 0, len(tensor.axis(word)))
+        ones = np.ones(tensor.nnz, np.int64)
+        matrix = sparse.coo_array((ones, (row, column)), shape)
+        return cls._of_matrix(matrix, tensor.axis(word))
 
     @classmethod
     def from_counts(
@@ -137,7 +156,13 @@ class Cooccurrence:
             )
         if documents.shape[0] == 0:
             raise DataError("there is no document.")
-        matrix = _boolean_matrix(documents)
+        matrix = sparse.csr_array(documents)
+        matrix.sum_duplicates()
+        if not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
+            raise DataError("the counts of words in documents must be numbers of at least 0.")
+        matrix.eliminate_zeros()
+        ones = np.ones(matrix.nnz, np.int32)  # whatever the counts
+        matrix = sparse.csr_array((ones, matrix.indices, matrix.indptr), matrix.shape)
         counts_V = np.asarray(matrix.sum(axis=0), np.int64).ravel()
         return cls(words, counts_V, matrix.shape[0], documents_DV=matrix)
 
@@ -212,17 +237,6 @@ def _check_counts(pairs: Any, counts_V: npt.NDArray[Any], n_documents: int) -> N
         )
 
 
-def _boolean_matrix(documents: Any) -> Any:
-    """Return ones where documents (rows) have words (columns), whatever their counts."""
-    matrix = sparse.csr_array(documents)
-    matrix.sum_duplicates()
-    if not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
-        raise DataError("the counts of words in documents must be numbers of at least 0.")
-    matrix.eliminate_zeros()
-    ones = np.ones(matrix.nnz, np.int32)
-    return sparse.csr_array((ones, matrix.indices, matrix.indptr), matrix.shape)
-
-
 def _token_documents(
     documents: Iterable[Sequence[Any]], labels: Sequence[Any] | None, window: int | None
 ) -> tuple[Any, list[Any]]:
@@ -251,23 +265,3 @@ def _token_documents(
     ones = np.ones(int(known.sum()), np.int64)
     shape = (n_rows, len(column_of))
     return sparse.coo_array((ones, (row[known], column[known])), shape), list(column_of)
-
-
-def _tensor_documents(tensor: CountTensor, word: str, document: Sequence[str] | None) -> Any:
-    """Return the matrix of a tensor's documents: combinations of labels with a count."""
-    import pandas as pd
-
-    if not isinstance(tensor, CountTensor):
-        raise ParameterError(f"expected a CountTensor; got {type(tensor).__name__}.")
-    column = tensor.indices[:, tensor.axis_number(word)]
-    if isinstance(document, str):
-        document = [document]
-    names = [name for name in tensor.names if name != word] if document is None else list(document)
-    if not names or word in names:
-        raise ParameterError(
-            f"`document` must name axes other than {word!r}, at least one; got {names}."
-        )
-    labels = pd.DataFrame(tensor.indices[:, [tensor.axis_number(name) for name in names]])
-    row = labels.groupby(list(labels)).ngroup().to_numpy()
-    shape = (int(row.max()) + 1 if len(row) else 0, len(tensor.axis(word)))
-    return sparse.coo_array((np.ones(tensor.nnz, np.int64), (row, column)), shape)

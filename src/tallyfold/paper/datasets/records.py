@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tallyfold.data.axis import listing, repr_label
 from tallyfold.errors import FormatError
-from tallyfold.paper.datasets.reader import Place, Reader, Unfit
+from tallyfold.paper.datasets.reader import LONE_SURROGATE, Place, Reader, Unfit
 
 Record = TypeVar("Record")
 LONGEST_FIELD = 1 << 24
@@ -43,7 +43,7 @@ def checked_label(label: Any, key: str) -> str:
     """Refuse what cannot be a label: no text, an empty one, or one that is not Unicode."""
     if not isinstance(label, str) or not label.strip():
         raise Unfit(f"must have a text as {key!r}; got {repr_label(label)}.")
-    if not Reader.is_decoded(label):  # JSON may hold half a character, which no file can
+    if LONE_SURROGATE.search(label):  # JSON may hold half a character, which no file can
         raise Unfit(f"must have valid Unicode as {key!r}; got {label!r}.")
     return sys.intern(label)  # most labels come again, and are kept until all is read
 
@@ -120,8 +120,8 @@ def _fields(reader: Reader, row: list[str], wanted: Sequence[int], width: int) -
         raise Unfit(f"begins a row of {len(row):,} fields; wanted are {width:,}.")
     fields = [row[position] for position in wanted]
     for field in fields:
-        if not reader.is_decoded(field):
-            raise Unfit(reader.not_decoded(field))
+        if why := reader.not_decoded(field):
+            raise Unfit(why)
     return fields
 
 

@@ -45,7 +45,12 @@ def held_out_entry(
     announce: Callable[[str], None] | None,
 ) -> dict[str, Any]:
     """Return scores of a model and of simple ones on a test tensor, and its calibration."""
-    _check_known(model, test)
+    unknown = (cell_positions(model.axes_, test, "prior") < 0).any(axis=1)
+    if unknown.any():
+        raise LabelError(
+            f"{int(unknown.sum()):,} of {test.nnz:,} cells of the test tensor have a label that "
+            "the model does not know. Leave them out, so that the scores are of what it knows."
+        )
     rows = [_row(type(model).__name__, model, test, own=True)]
     if train is not None:
         for name, kind in SIMPLE.items():
@@ -70,15 +75,6 @@ def held_out_entry(
         "simple": train is not None,
         "calibration": calibration_entry(model, _thinned(test)),
     }
-
-
-def _check_known(model: CountModel, test: CountTensor) -> None:
-    unknown = (cell_positions(model.axes_, test, "prior") < 0).any(axis=1)
-    if unknown.any():
-        raise LabelError(
-            f"{int(unknown.sum()):,} of {test.nnz:,} cells of the test tensor have a label that "
-            "the model does not know. Leave them out, so that the scores are of what it knows."
-        )
 
 
 def _row(name: str, model: CountModel, test: CountTensor, own: bool = False) -> dict[str, Any]:

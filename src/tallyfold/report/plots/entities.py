@@ -12,7 +12,6 @@ from tallyfold.evaluation.profiles import profile, top_entities
 from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import check_parameters, integer
 from tallyfold.report.plots import style
-from tallyfold.report.plots.inputs import has_column, read_numbers
 from tallyfold.report.plots.legible import in_words, legible, percent, wrapped
 
 if TYPE_CHECKING:
@@ -71,9 +70,11 @@ def top_entities_bars(
 
 def _whiskered(frame: Any, top: int) -> tuple[Any, str]:
     """Return the rows to draw, with the ends of their whiskers, and what the whiskers are."""
-    if not has_column(frame, "sd"):
-        return read_numbers(frame, ["mean", "low", "high"], ["label"])[:top], " (with intervals)"
-    table = read_numbers(frame, ["mean", "sd"], ["label"])[:top]
+    if not style.has_column(frame, "sd"):
+        return style.read_numbers(frame, ["mean", "low", "high"], ["label"])[
+            :top
+        ], " (with intervals)"
+    table = style.read_numbers(frame, ["mean", "sd"], ["label"])[:top]
     table = table.assign(low=table["mean"] - table["sd"], high=table["mean"] + table["sd"])
     whiskers = " (whiskers: ± one standard deviation)" if (table["sd"] > 0).any() else ""
     return table, whiskers

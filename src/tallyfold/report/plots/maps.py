@@ -13,7 +13,6 @@ from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import NONE, check_parameters, integer
 from tallyfold.report.plots import style
 from tallyfold.report.plots.components import names_of
-from tallyfold.report.plots.inputs import has_column, read_numbers
 from tallyfold.report.plots.legible import legible, percent
 
 if TYPE_CHECKING:
@@ -117,8 +116,8 @@ def entity_map(
     ['q (1)', 'r (1)']
     """
     check_parameters({"labelled": labelled}, {"labelled": integer(0) | NONE})
-    group = "group" if colour_by is None and has_column(frame, "group") else colour_by
-    points = read_numbers(frame, ["x", "y"], ["label", *([group] if group else [])])
+    group = "group" if colour_by is None and style.has_column(frame, "group") else colour_by
+    points = style.read_numbers(frame, ["x", "y"], ["label", *([group] if group else [])])
     explained = getattr(frame, "attrs", {}).get("explained")
     kept = f"\n({percent(explained)} of the squared distances is seen)" if explained else ""
     if labelled is None and len(points) > FEW_POINTS:

@@ -11,7 +11,6 @@ from tallyfold.errors import DataError
 from tallyfold.evaluation.metrics import METRICS
 from tallyfold.models.parameters import check_parameters, one_of
 from tallyfold.report.plots import style
-from tallyfold.report.plots.inputs import read_numbers
 from tallyfold.report.plots.legible import legible
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def score_bars(
     from matplotlib.lines import Line2D
 
     numbers = [name for name in (score, error, published) if name]
-    table = read_numbers(frame, numbers, [model, dataset], missing=True)
+    table = style.read_numbers(frame, numbers, [model, dataset], missing=True)
     models = list(dict.fromkeys(table[model]))
     parts = list(table.groupby(dataset, sort=False, dropna=False))
     columns = min(3, len(parts))
@@ -143,7 +142,7 @@ def score_curves(
     """
     check_parameters({"log": log}, {"log": one_of("none", "x", "y", "xy")})
     numbers = [x, y, *([error] if error else [])]
-    table = read_numbers(frame, numbers, [series] if series else [], missing=True)
+    table = style.read_numbers(frame, numbers, [series] if series else [], missing=True)
     parts = [*table.groupby(series, sort=False, dropna=False)] if series else [(y, table)]
     style.refuse_many(len(parts), "series")
     names, how = legible((name for name, _ in parts), 30)
@@ -195,7 +194,7 @@ def rank_curve(choice: Any, *, score: str | None = None, ax: Axes | None = None)
     """
     compared = hasattr(choice, "chosen")
     error = "difference_se" if compared else "se"
-    table = read_numbers(
+    table = style.read_numbers(
         getattr(choice, "table", choice), ["components", "mean", error], missing=True
     )
     table = table.dropna(subset=["components", "mean"]).sort_values("components")

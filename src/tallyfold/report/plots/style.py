@@ -1,4 +1,4 @@
-"""How figures look: colours all readers can tell apart, one light style, axes to draw on."""
+"""What figures share: colours that all readers can tell apart, axes to draw on, bars, tables."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.errors import ParameterError
+from tallyfold.data.events import read_columns
+from tallyfold.errors import DataError, ParameterError
 from tallyfold.report.plots.legible import LONGEST, legible
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.legend import Legend
@@ -203,3 +205,30 @@ def bars(
         end = (place, limit)[turned]
         ax.plot(*end, "^" if upright else ">", color=ink, markersize=6, clip_on=False)
         ax.annotate(f"to {high_N[place]:.2g}", end, offset, **words)
+
+
+def read_numbers(
+    frame: Any, numbers: Sequence[str], others: Sequence[str] = (), *, missing: bool = False
+) -> pd.DataFrame:
+    """Return columns of a frame, some of them finite numbers; with `missing` some may be absent."""
+    import pandas as pd
+
+    table: pd.DataFrame = read_columns(frame, [*dict.fromkeys([*others, *numbers])])[0].to_pandas()
+    if not len(table):
+        raise DataError("the table has no row; there is nothing to draw.")
+    for name in numbers:
+        column, values = table[name], pd.to_numeric(table[name], errors="coerce").astype(float)
+        bad = ~np.isfinite(values) & ~(column.isna() & missing)
+        if bad.any():
+            rows = ", ".join(f"row {row}: {column[row]!r}" for row in np.flatnonzero(bad)[:5])
+            raise DataError(
+                f"column {name!r} must hold finite numbers; got {int(bad.sum()):,} rows without "
+                f"one, {rows}. Drop or mend them."
+            )
+        table[name] = values
+    return table
+
+
+def has_column(frame: Any, name: str) -> bool:
+    """Tell whether a frame has a column."""
+    return name in getattr(frame, "columns", ())
