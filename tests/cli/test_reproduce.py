@@ -29,7 +29,7 @@ def test_bad_input_is_one_line_and_exit_code_2(run, arguments, text, tmp_path, m
 
 def test_a_run_of_ones_own_data_goes_on_where_it_stopped(run, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "tallyfold.paper.ablation.paper_form",
+        "tallyfold.paper.line_up.paper_form",
         lambda dataset, **more: tf.VAEBPTF.paper(
             n_components=2, hidden_units=4, max_iter=3, **more
         ),

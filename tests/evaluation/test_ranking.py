@@ -5,7 +5,7 @@ from scipy import stats
 import tallyfold as tf
 from tallyfold.errors import DataError, LabelError, ParameterError
 from tallyfold.evaluation.metrics import METRICS
-from tallyfold.evaluation.ranking import EmptyCells, longest_axis, ranking
+from tallyfold.evaluation.ranking import EmptyCells, ranking
 
 
 class Known:
@@ -134,7 +134,7 @@ def test_a_real_model_ranks_better_than_chance_under_both_treatments(parts):
         assert found.auc > {"missing": 0.5, "observed": 0.7}[zeros]
         assert METRICS["auc"].compute(model, test, train) == pytest.approx(found.auc, abs=0.05)
         along = ranking(model, test, train, along="axis_0", random_state=0).recall
-        assert longest_axis(model) == "axis_0"
+        assert max(model.axes_, key=len).name == "axis_0"
         assert METRICS["recall-10"].compute(model, test, train) == along
 
 
@@ -166,7 +166,7 @@ def test_bad_inputs_are_explained(parts):
         ranking(model, test, train, zeros_per_cell=5)
     with pytest.raises(LabelError, match="there is no axis 'item'; there are axis_0"):
         ranking(model, test, train, along="item")
-    with pytest.raises(ParameterError, match="`known` must be a CountTensor; got NoneType"):
+    with pytest.raises(ParameterError, match="expected a CountTensor; got NoneType as `known`"):
         ranking(model, test, None)
     with pytest.raises(DataError, match="nothing to rank"):
         ranking(model, test.with_cells(np.zeros(test.nnz, bool)), train)

@@ -19,7 +19,7 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, DroppedWarning, FormatError, ParameterError, TallyfoldError
 from tallyfold.paper.datasets import DATASETS, build_dataset
 from tallyfold.paper.datasets.reader import Reader
-from tallyfold.paper.datasets.records import csv_rows
+from tallyfold.paper.datasets.records import csv_records
 
 REVIEWS = [
     {"reviewerID": "A1", "asin": "B1", "reviewText": "Funny. Really FUNNY!", "overall": 5.0,
@@ -311,8 +311,8 @@ def test_long_fields_are_read_and_the_limit_of_csv_is_put_back(nips: Path) -> No
 def test_the_limit_of_csv_is_not_raised_while_a_reader_waits(nips: Path) -> None:
     before = csv.field_size_limit()
     columns = ("id", "abstract")
-    first = csv_rows(Reader([]), nips / "papers.csv", columns)
-    second = csv_rows(Reader([]), nips / "papers.csv", columns)
+    first = csv_records(Reader([]), nips / "papers.csv", columns, tuple)
+    second = csv_records(Reader([]), nips / "papers.csv", columns, tuple)
     while next(first, None) is not None and next(second, None) is not None:
         assert csv.field_size_limit() == before
     assert csv.field_size_limit() == before

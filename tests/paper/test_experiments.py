@@ -5,17 +5,7 @@ import pytest
 
 import tallyfold as tf
 from tallyfold.errors import DataError, FormatError, ParameterError
-from tallyfold.paper import (
-    ablation,
-    complexity,
-    experiments,
-    held_out,
-    line_up,
-    qualitative,
-    recovery,
-    subsampling,
-    synthetic,
-)
+from tallyfold.paper import experiments, held_out, line_up, qualitative, sizes, synthetic
 from tallyfold.paper.page import write_reproduction
 from tallyfold.paper.setting import (
     Setting,
@@ -23,6 +13,7 @@ from tallyfold.paper.setting import (
     check_tensors,
     tensors_in,
 )
+from tallyfold.posterior.gamma_posterior import GammaPosterior
 
 
 def words() -> tf.CountTensor:
@@ -117,7 +108,7 @@ def test_parameters_are_searched_on_the_training_part_alone(setting, tmp_path, m
     search = tf.tune
     monkeypatch.setattr(tf, "tune", spy)
     monkeypatch.setattr(
-        held_out, "CONSTANTS", (*line_up.CONSTANTS, "NTF-LS", line_up.FLAGSHIP, line_up.PAPER_FORM)
+        line_up, "CONSTANTS", (*line_up.CONSTANTS, "NTF-LS", line_up.FLAGSHIP, line_up.PAPER_FORM)
     )
     only = replace(setting, tensors={"nips": words}, seeds=(0,), trials=2)
     result = held_out.mae(only)
@@ -132,8 +123,8 @@ def test_parameters_are_searched_on_the_training_part_alone(setting, tmp_path, m
 @pytest.mark.parametrize("name", ["mae", "loglik", "ablation", "subsample", "coherence"])
 def test_pages_tables_and_figures_are_written(setting, tmp_path, name, monkeypatch):
     few = {"n_components": 2, "max_iter": 3}
-    monkeypatch.setattr(ablation, "paper_form", lambda d, **c: tf.VAEBPTF.paper(**(few | c)))
-    monkeypatch.setattr(subsampling, "SHARES", (0.4, 0.8))
+    monkeypatch.setattr(line_up, "paper_form", lambda d, **c: tf.VAEBPTF.paper(**(few | c)))
+    monkeypatch.setattr(sizes, "KEPT_SHARES", (0.4, 0.8))
     result = experiments.EXPERIMENTS[name].run(setting)
     files = write_reproduction(name, result, tmp_path / "out", f"tallyfold reproduce {name}")
     page = files[0].read_text()
@@ -173,7 +164,7 @@ def test_coherence_stands_beside_words_drawn_at_random_and_has_a_network_too(set
 
 
 def test_subsampling_has_every_share_that_is_large_enough(setting, monkeypatch):
-    monkeypatch.setattr(subsampling, "SHARES", (0.01, 0.9, 1.0))
+    monkeypatch.setattr(sizes, "KEPT_SHARES", (0.01, 0.9, 1.0))
     result = experiments.EXPERIMENTS["subsample"].run(setting)
     for table in result.tables.values():  # in the order of numbers, not of words
         assert [*dict.fromkeys(table["share"])] == ["90%", "100%"]
@@ -186,7 +177,7 @@ def test_subsampling_says_so_if_there_is_too_little(setting):
 
 
 def test_squared_errors_have_no_likelihood(setting, monkeypatch):
-    monkeypatch.setattr(subsampling, "SHARES", (0.9,))
+    monkeypatch.setattr(sizes, "KEPT_SHARES", (0.9,))
     paper, _ = experiments.EXPERIMENTS["subsample"].run(setting).tables.values()
     likelihood = paper.set_index("model")["y ln(rate) - rate"]
     assert likelihood["NTF-LS"].isna().all()
@@ -241,36 +232,36 @@ def test_recovery_finds_the_truth_itself(tmp_path, monkeypatch):
     for parts in (shapes, rates):
         parts[:] = [np.vstack([part, part[:1]]) for part in parts]
     factors = model.fitted_.factors
-    factors.shapes, factors.rates = tuple(shapes), tuple(rates)
-    found = recovery.matched_components(model, truth)
+    factors.gammas = GammaPosterior.of(shapes, rates)
+    found = synthetic.matched_components(model, truth)
     assert np.array_equal(np.array(order)[found], [0, 1, 2])
-    said = recovery.Predictions(model, truth.tensor, truth.tensor)
+    said = synthetic.Predictions(model, truth.tensor, truth.tensor)
     for kind in ("Pearson", "Spearman"):
-        assert recovery.factor_correlation(said, truth, kind) == pytest.approx(1)
-        value = recovery.parameter_correlation(said, truth, kind, "shape")
+        assert synthetic.correlation(said, truth, "factors", kind) == pytest.approx(1)
+        value = synthetic.correlation(said, truth, "shapes", kind)
         assert value == pytest.approx(1)
 
 
 def test_what_is_the_same_for_all_entities_goes_with_nothing(recwarn):
     truth = tf.simulate.paper((20, 20, 20), 3, density=None, random_state=0)
     model = tf.BPTF(n_components=3, zeros="observed", max_iter=3).fit(truth.tensor)
-    said = recovery.Predictions(model, truth.tensor, truth.tensor)
+    said = synthetic.Predictions(model, truth.tensor, truth.tensor)
     for kind in ("Pearson", "Spearman"):
-        assert recovery.parameter_correlation(said, truth, kind, "rate") is None
-        shapes = recovery.parameter_correlation(said, truth, kind, "shape")
+        assert synthetic.correlation(said, truth, "rates", kind) is None
+        shapes = synthetic.correlation(said, truth, "shapes", kind)
         assert -1 <= shapes <= 1
     assert not recwarn.list
 
 
 def test_recovery_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(recovery, "QUICK_SHARES", (0.5, 1.0))
+    monkeypatch.setattr(synthetic, "QUICK_SHARES", (0.5, 1.0))
     monkeypatch.setattr(
-        recovery,
+        synthetic,
         "forms",
         lambda rank: {"BPTF": tf.BPTF(n_components=rank, max_iter=5)},
     )
     setting = Setting({}, tmp_path / "f", (0,), True)
-    result = recovery.synthetic_recovery(setting)
+    result = synthetic.synthetic_recovery(setting)
     (table,) = result.tables.values()
     assert len(table) == 2 * 6
     assert table["mean"].between(-1, 1).all()
@@ -278,12 +269,12 @@ def test_recovery_table(tmp_path, monkeypatch):
 
 
 def test_complexity_counts_against_bptf(tmp_path, monkeypatch):
-    monkeypatch.setattr(complexity, "SHARES", (0.5, 1.0))
-    monkeypatch.setattr(complexity, "COMPONENTS", (2, 10))
-    monkeypatch.setattr(complexity, "UNITS", (20,))
-    monkeypatch.setattr(complexity, "_light", lambda setting: pd.DataFrame({"model": ["none"]}))
+    monkeypatch.setattr(sizes, "SHARES", (0.5, 1.0))
+    monkeypatch.setattr(sizes, "COMPONENTS", (2, 10))
+    monkeypatch.setattr(sizes, "UNITS", (20,))
+    monkeypatch.setattr(sizes, "_light", lambda setting: pd.DataFrame({"model": ["none"]}))
     setting = Setting({"ratings": ratings}, tmp_path / "f", (0,), True)
-    result = complexity.complexity(setting)
+    result = sizes.complexity(setting)
     table = result.tables["Seconds of an iteration"]
     assert len(table) == 3 * 4
     assert (table.loc[table["model"] == "BPTF", "times BPTF"] == 1).all()

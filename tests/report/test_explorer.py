@@ -24,10 +24,10 @@ from tallyfold.evaluation.metrics import METRICS
 from tallyfold.evaluation.scaling import component_places
 from tallyfold.models.fitted import Fitted
 from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.posterior.gamma_posterior import GammaPosterior
 from tallyfold.report.explorer import write_report
-from tallyfold.report.explorer.entities import limits
+from tallyfold.report.explorer.entities import limits, packed
 from tallyfold.report.explorer.held_out import SCORES
-from tallyfold.report.explorer.packing import packed
 from tallyfold.report.explorer.page import SCRIPTS, page_text
 from tallyfold.report.explorer.payload import payload_of
 from tallyfold.report.ordering import order_of
@@ -277,8 +277,7 @@ def made_up_model(shape, n_components):
     factors = GammaFactors(
         [axis.name for axis in axes],
         [axis.labels for axis in axes],
-        shapes,
-        [np.full_like(shape, 10.0) for shape in shapes],
+        GammaPosterior.of(shapes, [np.full_like(shape, 10.0) for shape in shapes]),
     )
     model = tf.BPTF(n_components=n_components)
     model._fitted = replace(Fitted(axes, factors, None, None), parameters=model.get_params())

@@ -28,10 +28,9 @@ from tallyfold.probability.counts import COUNTS
 from tallyfold.probability.mixture import CountMixture
 from tallyfold.report import plots
 from tallyfold.report.ordering import places_of
+from tallyfold.report.plots.calibration import mean_pit
 from tallyfold.report.plots.legible import legible
-from tallyfold.report.plots.pit_histogram import mean_pit
-from tallyfold.report.plots.style import COLOURS
-from tallyfold.report.plots.whiskers import value_limit
+from tallyfold.report.plots.style import COLOURS, value_limit
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -446,6 +445,21 @@ def test_convergence_shows_the_history(fitted):
     unvalidated = tf.BPTF(n_components=2, max_iter=3, validation=None)
     tensor = tf.simulate((9, 8, 7), 2, density=0.5).tensor
     assert len(plots.convergence(unvalidated.fit(tensor))) == 1
+
+
+def test_convergence_leaves_out_the_objective_of_phases_that_prepare():
+    tensor = tf.simulate((20, 15, 10), 2, density=0.3).tensor
+    model = tf.GibbsBPTF(n_components=2, burn_in=3, n_draws=4).fit(tensor)
+    history = model.history_
+    chain = history[history["phase"].isin(["burn-in", "draws"])]
+    assert 0 < len(chain) < len(history)
+    objective, *validation = plots.convergence(model)
+    line = objective.get_lines()[0]
+    assert line.get_xdata().tolist() == chain["iteration"].tolist()
+    assert line.get_ydata() == pytest.approx(chain["objective"])
+    for panel in validation:
+        known = history["validation"].notna()
+        assert panel.get_lines()[0].get_xdata().tolist() == history["iteration"][known].tolist()
 
 
 class Poissons(CountModel):

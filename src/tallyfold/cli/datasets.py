@@ -20,10 +20,27 @@ if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
     from tallyfold.paper.datasets import Dataset
 
+
+def _option(metavar: str, words: str) -> Any:
+    return typer.Option(metavar=metavar, help=words)
+
+
 AsJson = Annotated[
     bool, typer.Option("--json", help="Write one JSON object, for a program to read.")
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="One that `tallyfold datasets` lists.")]
+FILES = typer.Argument(metavar="FOLDER", help="Folder of your download, files, or a glob.")
+OUT = typer.Option("--out", "-o", metavar="FILE", help="File to write; its ending decides.")
+STOP_WORDS = _option("WORDS", "'english', 'none', or a file of words to ignore.")
+MIN_DF = _option("N", "Keep words of at least N documents, or a share (0.001).")
+MAX_WORDS = _option("N", "Keep the N most frequent words; 'all' keeps all.")
+YEARS = _option("A-B", "Keep the years A to B; 'all' keeps all.")
+UNIT = _option("UNIT", "Of time, for ratings: day, week, month, ...")
+COLUMNS = _option("A,B,...", "Order of a ratings CSV: user,item,rating,timestamp.")
+SOURCE = _option("SOURCE", "Keep papers of a source, such as DBLP.")
+SAMPLE = _option("SHARE", "Keep a random share of the papers.")
+DENSITY = _option("SHARE", "Of non-zeros, for 'simulated'.")
+BAD_LINES = _option("WHAT", "With a line that cannot be used: error or skip.")
 
 app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
 
@@ -77,55 +94,22 @@ def show_one(name: Name, as_json: AsJson = False) -> None:
 @app.command()
 def build(
     name: Name,
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="FOLDER", help="Folder of your download, files, or a glob."),
-    ] = None,
-    out: Annotated[
-        str, typer.Option("--out", "-o", metavar="FILE", help="File to write; its ending decides.")
-    ] = ...,  # type: ignore[assignment]
-    stop_words: Annotated[
-        str | None,
-        typer.Option(metavar="WORDS", help="'english', 'none', or a file of words to ignore."),
-    ] = None,
-    min_df: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Keep words of at least N documents, or a share (0.001)."),
-    ] = None,
-    max_words: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Keep the N most frequent words; 'all' keeps all."),
-    ] = None,
-    years: Annotated[
-        str | None,
-        typer.Option(metavar="A-B", help="Keep the years A to B; 'all' keeps all."),
-    ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(metavar="UNIT", help="Of time, for ratings: day, week, month, ..."),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,...", help="Order of a ratings CSV: user,item,rating,timestamp."),
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option(metavar="SOURCE", help="Keep papers of a source, such as DBLP.")
-    ] = None,
-    sample: Annotated[
-        float | None, typer.Option(metavar="SHARE", help="Keep a random share of the papers.")
-    ] = None,
-    density: Annotated[
-        float | None, typer.Option(metavar="SHARE", help="Of non-zeros, for 'simulated'.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="For what is random.")] = None,
+    files: Annotated[list[str] | None, FILES] = None,
+    out: Annotated[str, OUT] = ...,  # type: ignore[assignment]
+    stop_words: Annotated[str | None, STOP_WORDS] = None,
+    min_df: Annotated[str | None, MIN_DF] = None,
+    max_words: Annotated[str | None, MAX_WORDS] = None,
+    years: Annotated[str | None, YEARS] = None,
+    unit: Annotated[str | None, UNIT] = None,
+    columns: Annotated[str | None, COLUMNS] = None,
+    source: Annotated[str | None, SOURCE] = None,
+    sample: Annotated[float | None, SAMPLE] = None,
+    density: Annotated[float | None, DENSITY] = None,
+    seed: Annotated[int | None, _option("N", "For what is random.")] = None,
     min_nonzeros: options.MinNonzeros = None,
     top: options.Top = None,
-    bad_lines: Annotated[
-        str, typer.Option(metavar="WHAT", help="With a line that cannot be used: error or skip.")
-    ] = "error",
-    encoding: Annotated[
-        str, typer.Option(metavar="NAME", help="How the files are written.")
-    ] = "utf-8",
+    bad_lines: Annotated[str, BAD_LINES] = "error",
+    encoding: Annotated[str, _option("NAME", "How the files are written.")] = "utf-8",
     as_json: AsJson = False,
 ) -> None:
     """Build a tensor from your own download, and write it to a file.
@@ -145,19 +129,14 @@ def build(
 
     dataset = dataset_named(name)
     _check_target(out)  # before hours of reading, not after
-    given: dict[str, tuple[Any, Callable[[Any], Any]]] = {
-        "stop_words": (stop_words, _stop_words),
-        "min_df": (min_df, _min_df),
-        "max_words": (max_words, _max_words),
-        "years": (years, _years),
-        "unit": (unit, str),
-        "columns": (columns, options.names),
-        "source": (source, str),
-        "sample": (sample, float),
-        "density": (density, float),
-        "random_state": (seed, int),
+    given: dict[str, Any] = {"stop_words": stop_words, "min_df": min_df, "max_words": max_words}
+    given |= {"years": years, "unit": unit, "columns": columns, "source": source}
+    given |= {"sample": sample, "density": density, "random_state": seed}
+    chosen = {
+        option: READ[option](value) if option in READ else value
+        for option, value in given.items()
+        if value is not None
     }
-    chosen = {option: read(text) for option, (text, read) in given.items() if text is not None}
     tensor = _watched(
         lambda progress: build_dataset(
             name,
@@ -239,6 +218,16 @@ def _years(text: str) -> tuple[int, int] | None:
     if text != "all" and not found:
         raise ParameterError(f"--years wants two years such as 2003-2016, or 'all'; got {text!r}.")
     return (int(found[1]), int(found[2])) if found else None
+
+
+READ: dict[str, Callable[[str], Any]] = {
+    "stop_words": _stop_words,
+    "min_df": _min_df,
+    "max_words": _max_words,
+    "years": _years,
+    "columns": options.names,
+}
+"""How the text of an option is read."""
 
 
 def _sizes(dataset: "Dataset") -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
 from tallyfold.evaluation.predictions import Predictions
-from tallyfold.evaluation.ranking import Ranking, longest_axis, ranking
+from tallyfold.evaluation.ranking import Ranking, ranking
 from tallyfold.models.base import CountModel
 from tallyfold.probability.counts import COUNTS
 from tallyfold.probability.mixture import CountMixture
@@ -182,7 +182,8 @@ def recall_10(predictions: Predictions) -> float | None:
 
     These differ from it on the axis with the most labels only; `ranking` takes any axis.
     """
-    return _ranking(predictions, along=longest_axis(predictions.model)).recall
+    longest = max(predictions.model.axes_, key=len)
+    return _ranking(predictions, along=longest.name).recall
 
 
 def _ranking(

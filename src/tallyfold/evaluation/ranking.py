@@ -15,6 +15,7 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
+from tallyfold.models.expected import checked_tensor
 from tallyfold.models.parameters import NONE, SEED, check_parameters, integer
 
 Ints = npt.NDArray[np.int64]
@@ -95,9 +96,8 @@ def ranking(
     >>> ranking(tf.Constant().fit(train), test, train).auc
     0.5
     """
-    numbers = {"zeros_per_cell": zeros_per_cell, "k": k}
-    check_parameters(numbers, dict.fromkeys(numbers, integer(1)))
-    check_parameters({"most_cells": most_cells}, {"most_cells": integer(1) | NONE})
+    given = {"zeros_per_cell": zeros_per_cell, "k": k, "most_cells": most_cells}
+    check_parameters(given, dict.fromkeys(given, integer(1)) | {"most_cells": integer(1) | NONE})
     check_parameters({"random_state": random_state}, {"random_state": SEED})
     if k > zeros_per_cell:
         raise ParameterError(
@@ -106,7 +106,13 @@ def ranking(
         )
     axis = None if along is None else axis_number(model.axes_, along)
     rng = np.random.default_rng(random_state)
-    cells, empty = _cells_of(model, test, known)
+    checked_tensor(known, "known")
+    if checked_tensor(test, "test").nnz == 0:
+        raise DataError("the test tensor has no non-zero cell; there is nothing to rank.")
+    cells = cell_positions(model.axes_, test)
+    seen = cell_positions(model.axes_, known, "prior")  # a label the model lacks has no cell here
+    filled = np.concatenate([cells, seen[(seen >= 0).all(axis=1)]])
+    empty = EmptyCells(tuple(len(axis) for axis in model.axes_), filled)
     if most_cells is not None and most_cells < len(cells):
         cells = cells[np.sort(rng.choice(len(cells), most_cells, replace=False))]
     width = max(1, AT_ONCE // zeros_per_cell)
@@ -120,27 +126,6 @@ def ranking(
     auc = 1 - np.mean(above_N + tied_N / 2) / zeros_per_cell
     recall = np.mean(np.clip((k - above_N) / (tied_N + 1), 0, 1))
     return Ranking(float(auc), float(recall), len(above_N), len(cells) - len(above_N))
-
-
-def longest_axis(model: CountModel) -> str:
-    """Return the name of the axis with the most labels, the first of these."""
-    return max(model.axes_, key=len).name
-
-
-def _cells_of(
-    model: CountModel, test: CountTensor, known: CountTensor
-) -> tuple[Positions, EmptyCells]:
-    """Return the held-out cells, and the empty ones, as positions on the model's axes."""
-    for name, tensor in (("test", test), ("known", known)):
-        if not isinstance(tensor, CountTensor):
-            raise ParameterError(f"`{name}` must be a CountTensor; got {type(tensor).__name__}.")
-    if test.nnz == 0:
-        raise DataError("the test tensor has no non-zero cell; there is nothing to rank.")
-    held_out = cell_positions(model.axes_, test)
-    seen = cell_positions(model.axes_, known, "prior")  # a label the model lacks has no cell here
-    seen = seen[(seen >= 0).all(axis=1)]
-    shape = tuple(len(axis) for axis in model.axes_)
-    return held_out, EmptyCells(shape, np.concatenate([held_out, seen]))
 
 
 def _places(

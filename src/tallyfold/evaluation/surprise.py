@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -70,52 +70,52 @@ def surprise(
     >>> surprise(model, tensor, tail="upper", top=3)["p"].is_monotonic_increasing
     True
     """
+    import pandas as pd
+
     check_parameters(
         {"tail": tail, "top": top, "level": level},
         {"tail": one_of("upper", "lower", "both"), "top": integer(1) | NONE, "level": number(0, 1)},
     )
     checked_model(model)
-    _check_names(checked_tensor(tensor))
+    if taken := [name for name in checked_tensor(tensor).names if name in COLUMNS]:
+        raise ParameterError(
+            f"an axis is called {taken[0]!r}, as a column of the result is; rename it."
+        )
     positions = cell_positions(model.axes_, tensor)
-    log_p_N, more_N = _log_p(model, positions, tensor.counts, tail)
+    log_p_N, more_N = _in_parts(
+        model, positions, lambda found, part: _log_p(found, tensor.counts[part], tail)
+    )
     order = np.argsort(log_p_N, kind="stable")[:top]
-    expected = _expected(model, positions[order], level)
-    return _frame(tensor, order, expected, log_p_N[order], more_N[order])
+    expected = _in_parts(
+        model, positions[order], lambda found, _: (found.mean(), *found.interval(level))
+    )
+    labels = [
+        column.take(pa.array(order)).dictionary_decode().to_pandas()
+        for column in label_columns(tensor)
+    ]
+    log_p_N, sides = log_p_N[order], np.where(more_N[order], "more", "fewer")
+    p_N = np.exp(log_p_N)
+    chances = (p_N, log_p_N / np.log(10), p_N * tensor.nnz)
+    values = [*labels, tensor.counts[order], *expected, sides, *chances]
+    return pd.DataFrame(dict(zip([*tensor.names, *COLUMNS], values, strict=True)))
 
 
-def _predictive(
-    model: CountModel, positions: npt.NDArray[np.int32]
-) -> Iterator[tuple[slice, CountMixture]]:
-    """Yield the predictive distributions of cells, some at a time, and which cells they are of."""
-    for start in range(0, len(positions), CELLS_AT_ONCE):
-        part = slice(start, start + CELLS_AT_ONCE)
-        yield part, model.predictive(positions[part])
-
-
-def _expected(
-    model: CountModel, positions: npt.NDArray[np.int32], level: float
-) -> tuple[Floats, Ints, Ints]:
-    """Return mean and interval of cells, without looking at their counts."""
-    mean_N, (low_N, high_N) = np.empty(len(positions)), np.empty((2, len(positions)), np.int64)
-    for part, predictive in _predictive(model, positions):
-        mean_N[part] = predictive.mean()
-        low_N[part], high_N[part] = predictive.interval(level)
-    return mean_N, low_N, high_N
+def _in_parts(
+    model: CountModel,
+    positions: npt.NDArray[np.int32],
+    ask: Callable[[CountMixture, slice], tuple[npt.NDArray[Any], ...]],
+) -> list[npt.NDArray[Any]]:
+    """Ask for arrays of the cells' predictive distributions, some cells at a time."""
+    starts = range(0, max(1, len(positions)), CELLS_AT_ONCE)
+    parts = [slice(start, start + CELLS_AT_ONCE) for start in starts]
+    found = [ask(model.predictive(positions[part]), part) for part in parts]
+    return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
 
 
 def _log_p(
-    model: CountModel, positions: npt.NDArray[np.int32], counts_N: Ints, tail: Tail
-) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return the log p-value of every cell, and whether it has more than expected."""
-    log_p_N, more_N = np.empty(len(counts_N)), np.empty(len(counts_N), bool)
-    for part, predictive in _predictive(model, positions):
-        log_p_N[part], more_N[part] = _log_p_of(predictive, counts_N[part], tail)
-    return log_p_N, more_N
-
-
-def _log_p_of(
     predictive: CountMixture, counts_N: Ints, tail: Tail
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return the log p-values of cells, and whether they have more than expected."""
     if tail == "upper":
         return log_at_least(predictive, counts_N), np.ones(len(counts_N), bool)
     if tail == "lower":
@@ -131,37 +131,3 @@ def _without(log_tail_N: Floats, log_half_N: Floats) -> Floats:
     """Take half of the count's own probability out of a tail; at least that half is left."""
     share_N = np.exp(np.minimum(log_half_N - log_tail_N, -np.log(2)))
     return np.asarray(log_tail_N + np.log1p(-share_N))
-
-
-def _frame(
-    tensor: CountTensor,
-    order: npt.NDArray[np.intp],
-    expected: tuple[Floats, Ints, Ints],
-    log_p_N: Floats,
-    more_N: npt.NDArray[np.bool_],
-) -> pd.DataFrame:
-    import pandas as pd
-
-    labels = [
-        column.take(pa.array(order)).dictionary_decode().to_pandas()
-        for column in label_columns(tensor)
-    ]
-    p_N = np.exp(log_p_N)
-    values = (
-        tensor.counts[order],
-        *expected,
-        np.where(more_N, "more", "fewer"),
-        p_N,
-        log_p_N / np.log(10),
-        p_N * tensor.nnz,
-    )
-    columns = dict(zip([*tensor.names, *COLUMNS], [*labels, *values], strict=True))
-    return pd.DataFrame(columns)
-
-
-def _check_names(tensor: CountTensor) -> None:
-    taken = [name for name in tensor.names if name in COLUMNS]
-    if taken:
-        raise ParameterError(
-            f"an axis is called {taken[0]!r}, as a column of the result is; rename it."
-        )

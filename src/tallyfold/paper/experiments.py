@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tallyfold.paper.ablation import ablation
-from tallyfold.paper.complexity import complexity
-from tallyfold.paper.descriptions import described
-from tallyfold.paper.held_out import coherence, loglik, mae
+from tallyfold.paper.held_out import ablation, coherence, loglik, mae
+from tallyfold.paper.published import described
 from tallyfold.paper.qualitative import qualitative
-from tallyfold.paper.recovery import synthetic_recovery
 from tallyfold.paper.setting import Reproduction, Setting
-from tallyfold.paper.subsampling import sub_sampling
-from tallyfold.paper.synthetic import synthetic_rank
+from tallyfold.paper.sizes import complexity, sub_sampling
+from tallyfold.paper.synthetic import synthetic_rank, synthetic_recovery
 
 RUN: dict[str, Callable[[Setting], Reproduction]] = {
     "synthetic-rank": synthetic_rank,

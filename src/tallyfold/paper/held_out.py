@@ -1,8 +1,8 @@
-"""`mae`, `loglik` and `coherence`: views of the same fits (the paper's Tables 2, 3 and 5)."""
+"""`mae`, `loglik` and `coherence`, views of the same fits (Tables 2, 3 and 5), and `ablation`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -12,25 +12,10 @@ from tallyfold.errors import DataError
 from tallyfold.evaluation.experiment import Scores, held_out_fifth
 from tallyfold.evaluation.metrics import checked_metrics
 from tallyfold.evaluation.predictions import Predictions
-from tallyfold.evaluation.words.coherence import (
-    coherence_by_chance,
-    coherence_by_component,
-    coherence_by_word,
-)
+from tallyfold.evaluation.words import coherence as words
 from tallyfold.models.base import CountModel
-from tallyfold.paper.descriptions import described, notes
-from tallyfold.paper.line_up import (
-    BASELINES,
-    CONSTANTS,
-    FLAGSHIP,
-    PAPER_FORM,
-    PUBLISHED_NAME,
-    REGIMES,
-    SQUARED_ERRORS,
-)
-from tallyfold.paper.published import published_loglik, published_value
+from tallyfold.paper import line_up, published
 from tallyfold.paper.setting import Reproduction, Setting
-from tallyfold.paper.tables import side_by_side, tests_against
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,31 +26,31 @@ FOLDS = 5
 PAPERS_TEST = "p of the one-tailed paired t-test"
 TESTS = "VAE-BPTF against each model, over data sets"
 
+ABLATED = ["mae-mean", "mae-median", "paper-form", "log-pmf-positive"]
 METRICS = [name for name, metric in tf.METRICS.items() if metric.needs != "train"]
 
 
 def mae(setting: Setting) -> Reproduction:
     """Mean absolute error of six models on each data set."""
     paper, same = fits(setting)
-    table = side_by_side(
+    table = published.side_by_side(
         {
             "as the paper ran it": (paper, "mae-mean"),
             "zeros missing": (same, "mae-mean"),
             "zeros missing, median": (same, "mae-median"),
             "log pmf given y >= 1": (same, "log-pmf-positive"),
         },
-        lambda data, model: published_value("mae", data, PUBLISHED_NAME.get(model, ""), "MAE"),
+        _printed("mae", "MAE"),
     )
     tests = _with_published_p(_tests(paper, same, "mae-mean", "mae-mean"))
-    texts = notes("mae", hyper_parameters=hyper_parameters(setting))
-    return Reproduction({"Mean absolute error": table, TESTS: tests}, texts)
+    return Reproduction({"Mean absolute error": table, TESTS: tests}, _notes("mae", setting))
 
 
 def loglik(setting: Setting) -> Reproduction:
     """Log-likelihood of the held-out cells, per cell."""
     paper, same = fits(setting)
-    paper = paper[~paper["model"].isin(SQUARED_ERRORS)]
-    table = side_by_side(
+    paper = paper[~paper["model"].isin(line_up.SQUARED_ERRORS)]
+    table = published.side_by_side(
         {
             "as the paper ran it": (paper, "paper-form"),
             "zeros missing": (same, "paper-form-at-mean"),
@@ -73,11 +58,13 @@ def loglik(setting: Setting) -> Reproduction:
             "plug-in": (same, "log-pmf-plug-in"),
             "log pmf given y >= 1": (same, "log-pmf-positive"),
         },
-        lambda data, model: published_loglik("loglik", data, PUBLISHED_NAME.get(model, "")),
+        lambda data, model: published.published_loglik(
+            "loglik", data, line_up.PUBLISHED_NAME.get(model, "")
+        ),
     )
     tests = _tests(paper, same, "paper-form", "log-pmf-positive")
-    texts = notes("loglik", hyper_parameters=hyper_parameters(setting))
-    return Reproduction({"Log-likelihood per held-out cell": table, TESTS: tests}, texts)
+    tables = {"Log-likelihood per held-out cell": table, TESTS: tests}
+    return Reproduction(tables, _notes("loglik", setting))
 
 
 def coherence(setting: Setting) -> Reproduction:
@@ -89,21 +76,18 @@ def coherence(setting: Setting) -> Reproduction:
             f"{WORD!r}."
         )
     only = replace(setting, tensors={name: setting.tensors[name] for name in texts})
-    paper, same = (rows[rows["model"] != CONSTANTS[-1]] for rows in fits(only))
-    table = side_by_side(
+    paper, same = (rows[rows["model"] != line_up.CONSTANTS[-1]] for rows in fits(only))
+    table = published.side_by_side(
         {
             "as the paper ran it": (paper, "NPMI, neighbours"),
             "as the paper ran it, by component": (paper, "NPMI, components"),
             "zeros missing": (same, "NPMI, neighbours"),
             "zeros missing, by component": (same, "NPMI, components"),
         },
-        lambda data, model: published_value(
-            "coherence", data, PUBLISHED_NAME.get(model, ""), "NPMI"
-        ),
+        _printed("coherence", "NPMI"),
     )
     left_out = ", ".join(name for name in setting.tensors if name not in texts) or "none"
-    facts = {"hyper_parameters": hyper_parameters(setting), "left_out": left_out}
-    return Reproduction({"NPMI": table}, notes("coherence", **facts))
+    return Reproduction({"NPMI": table}, _notes("coherence", setting, left_out=left_out))
 
 
 def fits(setting: Setting) -> list[pd.DataFrame]:
@@ -113,11 +97,11 @@ def fits(setting: Setting) -> list[pd.DataFrame]:
     """
     import pandas as pd
 
-    rows: dict[str, list[pd.DataFrame]] = {regime: [] for regime in REGIMES}
+    rows: dict[str, list[pd.DataFrame]] = {regime: [] for regime in line_up.REGIMES}
     for dataset in setting.tensors:
         tensor = cache(partial(setting.tensor, dataset))
-        for regime, (folder, line_up) in REGIMES.items():
-            models, part = line_up(dataset), folder
+        for regime, (folder, models_of) in line_up.REGIMES.items():
+            models, part = models_of(dataset), folder
             if setting.trials:  # on the training part of the first split
                 train = held_out_fifth(tensor(), setting.seeds[0]).train
                 models = tuned(setting, f"{folder}, {dataset}", models, train)
@@ -134,8 +118,8 @@ def npmi_of_neighbours(predictions: Predictions) -> float | None:
     if predictions.train is None or WORD not in predictions.train.names:
         return None
     if isinstance(predictions.model, tf.Constant):
-        return coherence_by_chance(predictions.train, WORD).mean
-    return coherence_by_word(predictions.model, WORD, predictions.train).mean
+        return words.coherence_by_chance(predictions.train, WORD).mean
+    return words.coherence_by_word(predictions.model, WORD, predictions.train).mean
 
 
 def npmi_of_components(predictions: Predictions) -> float | None:
@@ -144,7 +128,7 @@ def npmi_of_components(predictions: Predictions) -> float | None:
         return None
     if predictions.model.fitted_.factors is None or isinstance(predictions.model, tf.Constant):
         return None
-    return coherence_by_component(predictions.model, WORD, predictions.train).mean
+    return words.coherence_by_component(predictions.model, WORD, predictions.train).mean
 
 
 SCORES: Scores = {
@@ -164,54 +148,93 @@ def tuned(
     the same number of trials, from the paper's grid where it has one. Constants and main effects
     have nothing to choose.
     """
-    return {
-        name: model if name in CONSTANTS else _best(setting, f"{study}, {name}", name, model, train)
-        for name, model in models.items()
-    }
-
-
-def _best(
-    setting: Setting, study: str, name: str, model: CountModel, train: tf.CountTensor
-) -> CountModel:
-    setting.announce(f"{study}: {setting.trials} trials of {FOLDS} folds")
     setting.folder.mkdir(parents=True, exist_ok=True)
-    space = dict(tf.SPACES[model.name])
-    if name == PAPER_FORM:  # what has one choice is fixed by the model itself
-        space = {key: choices for key, choices in space.items() if len(choices) > 1}
-        space["hidden_layers"] = [0, 1]  # two have no fast kernel
-    database = setting.folder / "searches.db"
-    found = tf.tune(model, train, space, FOLDS, setting.trials or 1, storage=database, study=study)
-    if found.interrupted:
-        raise KeyboardInterrupt
-    return found.model()
+    best, where = dict(models), {"storage": setting.folder / "searches.db"}
+    for name, model in models.items():
+        if name in line_up.CONSTANTS:
+            continue
+        setting.announce(f"{study}, {name}: {setting.trials} trials of {FOLDS} folds")
+        space = dict(tf.SPACES[model.name])
+        if name == line_up.PAPER_FORM:  # what has one choice is fixed by the model itself
+            space = {key: choices for key, choices in space.items() if len(choices) > 1}
+            space["hidden_layers"] = [0, 1]  # two have no fast kernel
+        found = tf.tune(
+            model, train, space, FOLDS, setting.trials or 1, study=f"{study}, {name}", **where
+        )
+        if found.interrupted:
+            raise KeyboardInterrupt
+        best[name] = found.model()
+    return best
 
 
-def hyper_parameters(setting: Setting) -> str:
-    """Return how the models' hyper-parameters were chosen."""
-    text: str = described("texts")["searched" if setting.trials else "fixed"]
-    return text.format(trials=setting.trials)
+def _notes(experiment: str, setting: Setting, **facts: str) -> list[str]:
+    """Return an experiment's notes, which say how hyper-parameters were chosen."""
+    text: str = published.described("texts")["searched" if setting.trials else "fixed"]
+    return published.notes(experiment, hyper_parameters=text.format(trials=setting.trials), **facts)
+
+
+def _printed(experiment: str, quantity: str) -> Callable[[str, str], float | None]:
+    """Return what looks up the figure that the paper printed of a data set and a model."""
+    return lambda data, model: published.published_value(
+        experiment, data, line_up.PUBLISHED_NAME.get(model, ""), quantity
+    )
 
 
 def _tests(paper: pd.DataFrame, same: pd.DataFrame, paper_metric: str, metric: str) -> pd.DataFrame:
     """Return the paper's t-test, and Wilcoxon's, of VAE-BPTF against the others."""
     import pandas as pd
 
-    baselines = [name for name in BASELINES if name in set(paper["model"])]
-    others = [name for name in dict.fromkeys(same["model"]) if name != FLAGSHIP]
-    first, second = REGIMES
+    baselines = [name for name in line_up.BASELINES if name in set(paper["model"])]
+    others = [name for name in dict.fromkeys(same["model"]) if name != line_up.FLAGSHIP]
+    first, second = line_up.REGIMES
     parts = [
-        tests_against(paper, PAPER_FORM, baselines, paper_metric, first),
-        tests_against(same, FLAGSHIP, others, metric, second),
+        published.tests_against(paper, line_up.PAPER_FORM, baselines, paper_metric, first),
+        published.tests_against(same, line_up.FLAGSHIP, others, metric, second),
     ]
     return pd.concat(parts, ignore_index=True)
 
 
 def _with_published_p(tests: pd.DataFrame) -> pd.DataFrame:
     """Put the p that the paper printed beside ours."""
-    pairs = zip(tests["model"].map(PUBLISHED_NAME), tests["against"], strict=True)
+    pairs = zip(tests["model"].map(line_up.PUBLISHED_NAME), tests["against"], strict=True)
     printed = [
-        published_value("mae", "all", f"{model} against {other}", PAPERS_TEST)
+        published.published_value("mae", "all", f"{model} against {other}", PAPERS_TEST)
         for model, other in pairs
     ]
     tests.insert(list(tests.columns).index("score") + 1, "p, published", printed)
     return tests
+
+
+def variants(dataset: str) -> dict[str, CountModel]:
+    """Return the paper's form with its reweighting, without, and with that of its future work."""
+    return {
+        "VAE-BPTF": line_up.paper_form(dataset),
+        "VAE-BPTF without reweighting": line_up.paper_form(dataset, reweight="none"),
+        "VAE-BPTF, reweighted by error": line_up.paper_form(dataset, reweight="error"),
+        "constant": tf.Constant(likelihood="poisson", truncated=False),
+    }
+
+
+def ablation(setting: Setting) -> Reproduction:
+    """Measure what down-weighing the over-common count brings."""
+    import pandas as pd
+
+    rows = pd.concat(
+        setting.rows(
+            "ablation", variants(name), ABLATED, tensors={name: partial(setting.tensor, name)}
+        )
+        for name in setting.tensors
+    )
+    error = published.side_by_side(
+        {"MAE": (rows, "mae-mean"), "MAE of the median": (rows, "mae-median")},
+        lambda dataset, model: published.published_value("ablation", dataset, model, "MAE"),
+    )
+    likelihood = published.side_by_side(
+        {
+            "y ln(rate) - rate": (rows, "paper-form"),
+            "log pmf given y >= 1": (rows, "log-pmf-positive"),
+        },
+        partial(published.published_loglik, "ablation"),
+    )
+    tables = {"Mean absolute error": error, "Log-likelihood per held-out cell": likelihood}
+    return Reproduction(tables, published.notes("ablation"))

@@ -10,7 +10,7 @@ import tallyfold as tf
 from tallyfold.evaluation.profiles import profile, top_entities
 from tallyfold.evaluation.scaling import scaling
 from tallyfold.models.base import CountModel
-from tallyfold.paper.descriptions import notes
+from tallyfold.paper.published import notes
 from tallyfold.paper.setting import Reproduction, Setting
 
 if TYPE_CHECKING:

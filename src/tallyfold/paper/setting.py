@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import tallyfold as tf
 from tallyfold.data.split import Split
 from tallyfold.errors import DataError, FormatError, ParameterError
-from tallyfold.evaluation.experiment import Fit, Scores
+from tallyfold.evaluation.experiment import Scores
 from tallyfold.models.base import CountModel
 
 if TYPE_CHECKING:
@@ -68,11 +68,10 @@ class Setting:
         if tensors is None:
             tensors = {name: partial(self.tensor, name) for name in self.tensors}
         experiment = tf.Experiment(tensors, models, metrics, seeds=self.seeds, **choices)
-        return experiment.run(self.folder / part, announce=self._announce_fit)
-
-    def _announce_fit(self, fit: Fit) -> None:
-        if not fit.done:
-            self.announce(fit.text)
+        return experiment.run(
+            self.folder / part,
+            announce=lambda fit: None if fit.done else self.announce(fit.text),
+        )
 
 
 def fitted_share(tensor: tf.CountTensor, seed: int, share: float = 1.0) -> Split:

@@ -1,23 +1,29 @@
-"""`synthetic-rank`: is the true number of components found (the paper's Figure 8a)."""
+"""Simulated data: are the true number of components, and the true parameters, found (Figure 8)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 import tallyfold as tf
 from tallyfold.data.simulate import Simulation
 from tallyfold.evaluation.experiment import held_out_fifth
+from tallyfold.evaluation.pairing import summary
+from tallyfold.evaluation.predictions import Predictions
 from tallyfold.models.base import CountModel
-from tallyfold.paper.descriptions import described, notes
 from tallyfold.paper.line_up import FLAGSHIP, PAPER_FORM, constants, paper_form
+from tallyfold.paper.published import notes, score_table
 from tallyfold.paper.setting import Reproduction, Setting, fitted_share
-from tallyfold.paper.tables import score_table
+from tallyfold.posterior.gamma_factors import GammaFactors
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Floats = npt.NDArray[np.float64]
 
 TRUE_COMPONENTS = 10
 RANKS = (2, 5, 8, 10, 12, 15, 20)
@@ -81,11 +87,16 @@ def synthetic_rank(setting: Setting) -> Reproduction:
     rows = pd.concat(parts, ignore_index=True)
     names = rows["model"].str.rpartition(" | ")
     rows = rows.assign(model=names[0], components=names[2].astype(int))
+    # the held-out score of each model with the true number of components, one score for all
+    true = (rows["split"] == "held-out cells") & (rows["components"] == TRUE_COMPONENTS)
+    scored = score_table(pd.concat([rows[true], *others]), {scores[1]: "log pmf given y >= 1"})
     tables = {
         "Negative log-likelihood per cell": rank_table(rows),
-        f"Models with {TRUE_COMPONENTS} components": true_number_table(rows, pd.concat(others)),
+        f"Models with {TRUE_COMPONENTS} components": scored.sort_values(
+            "dataset", kind="stable", ignore_index=True
+        ),
     }
-    return Reproduction(tables, notes("synthetic-rank", **described("texts")))
+    return Reproduction(tables, notes("synthetic-rank"))
 
 
 def rank_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -110,11 +121,75 @@ def rank_table(rows: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index().rename_axis(columns=None)
 
 
-def true_number_table(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
-    """Return the held-out score of each model with the true number of components, one for all."""
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+QUICK_SHARES = (0.1, 0.3, 1.0)
+
+
+def synthetic_recovery(setting: Setting) -> Reproduction:
+    """Correlation of estimated and true parameters against the share of the data."""
     import pandas as pd
 
-    held_out = (rows["split"] == "held-out cells") & (rows["components"] == TRUE_COMPONENTS)
-    both = pd.concat([rows[held_out], others])
-    table = score_table(both, {"log-pmf-positive": "log pmf given y >= 1"})
-    return table.sort_values("dataset", kind="stable", ignore_index=True)
+    shares = QUICK_SHARES if setting.quick else SHARES
+    splits = {f"{share:.0%}": partial(fitted_share, share=share) for share in shares}
+    parts = []
+    for seed in setting.seeds:
+        truth = simulated(setting, seed, OBSERVED_TENTH)
+        scores = {name: partial(score, truth=truth) for name, score in CORRELATIONS.items()}
+        one, tensors = replace(setting, seeds=(seed,)), {OBSERVED_TENTH: truth.tensor}
+        models = forms(TRUE_COMPONENTS)
+        parts.append(one.rows("synthetic-recovery", models, scores, tensors=tensors, splits=splits))
+    table = summary(pd.concat(parts, ignore_index=True))
+    table = table.rename(columns={"split": "share", "metric": "correlation of"})
+    columns = ["model", "correlation of", "share", "mean", "standard_error", "n"]
+    table = table[columns].sort_values(
+        ["model", "correlation of"],
+        key=lambda column: pd.factorize(column)[0],  # as they first come
+        kind="stable",
+    )
+    return Reproduction({"Correlation with the truth": table}, notes("synthetic-recovery"))
+
+
+def correlation(predictions: Predictions, truth: Simulation, of: str, kind: str) -> float | None:
+    """Return how estimates go with the truth, averaged over axes.
+
+    `of` is ``"factors"``, by posterior means, or ``"shapes"`` or ``"rates"``, the entities' Gamma
+    parameters. None where one side is all the same and goes with nothing.
+    """
+    from scipy.stats import pearsonr, spearmanr
+
+    factors, names = predictions.model.posterior_, predictions.model.posterior_.names
+    true = [*getattr(truth, of)]
+    if of == "factors":
+        order = matched_components(predictions.model, truth)
+        found = [factors.mean(name)[:, order] for name in names]
+    elif isinstance(factors, GammaFactors):
+        ask = factors.shape if of == "shapes" else factors.rate
+        found = [ask(name).mean(axis=1) for name in names]
+        true = [parameter.mean(axis=1) for parameter in true]
+    else:
+        return None
+    if any(np.ptp(side) == 0 for side in (*found, *true)):
+        return None
+    measure: Any = {"Pearson": pearsonr, "Spearman": spearmanr}[kind]
+    pairs = zip(found, true, strict=True)
+    return float(np.mean([measure(one.ravel(), other.ravel()).statistic for one, other in pairs]))
+
+
+def matched_components(model: CountModel, truth: Simulation) -> npt.NDArray[np.int64]:
+    """Return the model's components in the order of the true ones they resemble most."""
+    from scipy.optimize import linear_sum_assignment
+
+    n_true = truth.factors[0].shape[1]
+    total = np.zeros((n_true, n_true))
+    for axis, true in zip(model.axes_, truth.factors, strict=True):
+        found = model.posterior_.mean(axis.name)
+        both = np.corrcoef(np.log(true.T + 1e-12), np.log(found.T + 1e-12))
+        total += np.nan_to_num(both[:n_true, n_true:])
+    return np.asarray(linear_sum_assignment(-total)[1], np.int64)
+
+
+CORRELATIONS = {
+    f"{of}, {kind}": partial(correlation, of=of, kind=kind)
+    for of in ("factors", "shapes", "rates")
+    for kind in ("Pearson", "Spearman")
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,11 +65,10 @@ def order_of(labels: Sequence[str]) -> Order | None:
     """
     if len(labels) < 2:
         return None
-    numbers = _all(labels, _number)
-    if numbers is not None:
-        return Order("number", numbers, len(labels) <= MOST_NUMBERS)
-    times = _all(labels, _day)
-    return None if times is None else Order("time", times, True)
+    if all(map(NUMBER.fullmatch, labels)):
+        return Order("number", [*map(float, labels)], len(labels) <= MOST_NUMBERS)
+    times = [day for label in labels if (day := _day(label)) is not None]
+    return Order("time", times, True) if len(times) == len(labels) else None
 
 
 def places_of(labels: pa.Array) -> npt.NDArray[Any] | None:
@@ -105,21 +104,6 @@ def places_of(labels: pa.Array) -> npt.NDArray[Any] | None:
 def are_names(texts: list[str]) -> bool:
     """Tell whether all labels are names of months, or of weekdays."""
     return any(all(text.casefold() in names for text in texts) for names in NAMES)
-
-
-def _all(labels: Sequence[str], read: Callable[[str], float | None]) -> list[float] | None:
-    """Return what every label is read as; None as soon as one cannot be."""
-    found = []
-    for label in labels:
-        place = read(label)
-        if place is None:
-            return None
-        found.append(place)
-    return found
-
-
-def _number(label: str) -> float | None:
-    return float(label) if NUMBER.fullmatch(label) else None
 
 
 def _day(label: str) -> float | None:

@@ -163,27 +163,29 @@ def coherence_by_component(
     >>> coherence_by_component(model, "axis_1", tensor).scores.columns.tolist()
     ['component', 'share', 'npmi', 'words']
     """
+    import pandas as pd
+
     _check_counted(least, epsilon, top=top)
     words = _Words(_axis_of(model, axis), reference)
     strongest = model.components(axis, top)
     n_components = strongest["component"].nunique()
     on = strongest[strongest["share"] >= least / n_components]  # the largest always is
-    parts = on.groupby("component", sort=False)
-    shown = [words.among(part["label"]) for _, part in parts]
-    enough = [len(found) > 1 for found in shown]
-    if not any(enough):
+    rows, n_unknown, n_scored = [], 0, on["component"].nunique()
+    for (component, share), part in on.groupby(["component", "share"], sort=False):
+        found = words.among(part["label"])
+        n_unknown += len(part) - len(found)
+        if len(found) > 1:
+            npmi = float(words.mean_npmi(found[None], epsilon)[0])
+            rows.append((component, share, npmi, words.labels(found)))
+    if not rows:
         raise DataError(f"no component of axis {axis!r} has two words in the reference.")
-    scored = [found for found in shown if len(found) > 1]
-    npmi_C = np.array([words.mean_npmi(found[None], epsilon)[0] for found in scored])
-    frame = parts.first().reset_index()[["component", "share"]]
-    frame = frame[enough].reset_index(drop=True).assign(npmi=npmi_C)
-    frame["words"] = [words.labels(found) for found in scored]
+    frame = pd.DataFrame(rows, columns=["component", "share", "npmi", "words"])
     left_out = {
-        "components switched off": n_components - len(shown),
-        "components with fewer than two words in the reference": len(shown) - len(scored),
-        "words not in the reference": sum(len(part) for _, part in parts) - sum(map(len, shown)),
+        "components switched off": n_components - n_scored,
+        "components with fewer than two words in the reference": n_scored - len(rows),
+        "words not in the reference": n_unknown,
     }
-    return Coherence(float(npmi_C.mean()), frame, left_out)
+    return Coherence(float(frame["npmi"].mean()), frame, left_out)
 
 
 def _check_counted(least: float, epsilon: float | None, **words: int) -> None:

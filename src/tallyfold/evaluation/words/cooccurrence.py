@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy import sparse
 
 from tallyfold.data.axis import Axis, listing
@@ -73,7 +74,9 @@ class Cooccurrence:
             For lists of words: take every run of `window` words for a document of its own, as
             gensim's ``c_npmi`` does with 10. A shorter document is one window.
         """
-        if sparse.issparse(documents) or _is_matrix(documents):
+        # an array of words is no matrix of counts
+        dense = isinstance(documents, np.ndarray) and documents.dtype.kind in "biuf"
+        if sparse.issparse(documents) or (dense and documents.ndim == 2):
             if labels is None or window is not None:
                 raise ParameterError("a matrix of documents needs `labels`, and has no `window`.")
             return cls._of_matrix(documents, Axis("word", labels))
@@ -96,7 +99,26 @@ class Cooccurrence:
             The axes whose labels make up a document, such as ``["author", "year"]``: each
             combination with a count is one. None takes all axes but the words.
         """
-        return cls._of_matrix(_tensor_documents(tensor, word, document), tensor.axis(word))
+        import pandas as pd
+
+        if not isinstance(tensor, CountTensor):
+            raise ParameterError(f"expected a CountTensor; got {type(tensor).__name__}.")
+        column = tensor.indices[:, tensor.axis_number(word)]
+        if isinstance(document, str):
+            document = [document]
+        names = (
+            [name for name in tensor.names if name != word] if document is None else list(document)
+        )
+        if not names or word in names:
+            raise ParameterError(
+                f"`document` must name axes other than {word!r}, at least one; got {names}."
+            )
+        labels = pd.DataFrame(tensor.indices[:, [tensor.axis_number(name) for name in names]])
+        row = labels.groupby(list(labels)).ngroup().to_numpy()
+        shape = (int(row.max()) + 1 if len(row) else 0, len(tensor.axis(word)))
+        ones = np.ones(tensor.nnz, np.int64)
+        matrix = sparse.coo_array((ones, (row, column)), shape)
+        return cls._of_matrix(matrix, tensor.axis(word))
 
     @classmethod
     def from_counts(
@@ -134,7 +156,13 @@ class Cooccurrence:
             )
         if documents.shape[0] == 0:
             raise DataError("there is no document.")
-        matrix = _boolean_matrix(documents)
+        matrix = sparse.csr_array(documents)
+        matrix.sum_duplicates()
+        if not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
+            raise DataError("the counts of words in documents must be numbers of at least 0.")
+        matrix.eliminate_zeros()
+        ones = np.ones(matrix.nnz, np.int32)  # whatever the counts
+        matrix = sparse.csr_array((ones, matrix.indices, matrix.indptr), matrix.shape)
         counts_V = np.asarray(matrix.sum(axis=0), np.int64).ravel()
         return cls(words, counts_V, matrix.shape[0], documents_DV=matrix)
 
@@ -194,13 +222,6 @@ class Cooccurrence:
         return self.documents_DV.T.tocsr()
 
 
-def _is_matrix(documents: Any) -> bool:
-    """Tell counts, documents x words, from an array of words."""
-    return (
-        isinstance(documents, np.ndarray) and documents.ndim == 2 and documents.dtype.kind in "biuf"
-    )
-
-
 def _check_counts(pairs: Any, counts_V: npt.NDArray[Any], n_documents: int) -> None:
     """Refuse counts that cannot all come from the same documents."""
     if abs(pairs - pairs.T).sum() > 0:
@@ -214,17 +235,6 @@ def _check_counts(pairs: Any, counts_V: npt.NDArray[Any], n_documents: int) -> N
             "counts must be at least 0, those of words at most `n_documents`, and those of pairs "
             "at most those of their words. Do all three come from the same documents?"
         )
-
-
-def _boolean_matrix(documents: Any) -> Any:
-    """Return ones where documents (rows) have words (columns), whatever their counts."""
-    matrix = sparse.csr_array(documents)
-    matrix.sum_duplicates()
-    if not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
-        raise DataError("the counts of words in documents must be numbers of at least 0.")
-    matrix.eliminate_zeros()
-    ones = np.ones(matrix.nnz, np.int32)
-    return sparse.csr_array((ones, matrix.indices, matrix.indptr), matrix.shape)
 
 
 def _token_documents(
@@ -243,7 +253,8 @@ def _token_documents(
             found = [column_of.setdefault(token, len(column_of)) for token in document]
         else:
             found = [column_of.get(token, -1) for token in document]
-        parts_RW = _windows(np.array(found, np.int64), window)
+        width = min(window or len(found), len(found))  # a shorter document is one window
+        parts_RW = sliding_window_view(np.array(found, np.int64), width)
         rows.append(np.repeat(np.arange(n_rows, n_rows + len(parts_RW)), parts_RW.shape[1]))
         columns.append(parts_RW.ravel())
         n_rows += len(parts_RW)
@@ -254,33 +265,3 @@ def _token_documents(
     ones = np.ones(int(known.sum()), np.int64)
     shape = (n_rows, len(column_of))
     return sparse.coo_array((ones, (row[known], column[known])), shape), list(column_of)
-
-
-def _tensor_documents(tensor: CountTensor, word: str, document: Sequence[str] | None) -> Any:
-    """Return the matrix of a tensor's documents: combinations of labels with a count."""
-    if not isinstance(tensor, CountTensor):
-        raise ParameterError(f"expected a CountTensor; got {type(tensor).__name__}.")
-    column = tensor.indices[:, tensor.axis_number(word)]
-    if isinstance(document, str):
-        document = [document]
-    names = [name for name in tensor.names if name != word] if document is None else list(document)
-    if not names or word in names:
-        raise ParameterError(
-            f"`document` must name axes other than {word!r}, at least one; got {names}."
-        )
-    row = np.zeros(tensor.nnz, np.int64)
-    for name in names:
-        number = tensor.axis_number(name)
-        # numbered afresh after each axis, so that products of long axes cannot overflow
-        _, row = np.unique(
-            row * tensor.shape[number] + tensor.indices[:, number], return_inverse=True
-        )
-    shape = (int(row.max()) + 1 if len(row) else 0, len(tensor.axis(word)))
-    return sparse.coo_array((np.ones(tensor.nnz, np.int64), (row, column)), shape)
-
-
-def _windows(words_L: Ints, window: int | None) -> npt.NDArray[np.int64]:
-    """Return the runs of a document, one per row; all of it where it is no longer than one."""
-    if window is None or len(words_L) <= window:
-        return words_L[None]
-    return np.lib.stride_tricks.sliding_window_view(words_L, window)

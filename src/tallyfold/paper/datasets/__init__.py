@@ -15,9 +15,8 @@ from tallyfold.data.axis import listing
 from tallyfold.data.filters import filtered
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.paper.datasets.amazon import build_video_rating, build_video_review
-from tallyfold.paper.datasets.nips import build_nips
+from tallyfold.paper.datasets.papers import build_dblp, build_nips
 from tallyfold.paper.datasets.reader import PathLike, Progress, Reader, raw_files
-from tallyfold.paper.datasets.semantic_scholar import build_dblp
 
 
 @dataclass(frozen=True)

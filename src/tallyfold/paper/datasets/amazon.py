@@ -6,8 +6,9 @@ import html
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,15 +18,9 @@ from tallyfold.data.bins import UNITS
 from tallyfold.data.dropped import Dropped
 from tallyfold.data.tensor import BinUnit
 from tallyfold.errors import DataError, DroppedWarning, ParameterError
+from tallyfold.paper.datasets import records
 from tallyfold.paper.datasets.reader import Reader, Unfit, one_file
-from tallyfold.paper.datasets.records import (
-    checked_label,
-    csv_rows,
-    object_of,
-    text_of,
-    whole_number,
-)
-from tallyfold.paper.datasets.texts import StopWords, count_texts, counter_of
+from tallyfold.paper.datasets.texts import StopWords, count_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,13 +32,8 @@ _ITEM = re.compile(r"B[0-9A-Z]{9}|[0-9]{9}[0-9X]")
 _USER = re.compile(r"A[0-9A-Z]{9,20}")
 
 
-class Rating(NamedTuple):
-    """One rating; the time in seconds since 1970."""
-
-    user: str
-    video: str
-    stars: int
-    time: int
+Rating = tuple[str, str, int, int]
+"""User, video, stars, and the time in seconds since 1970."""
 
 
 def build_video_review(
@@ -55,9 +45,9 @@ def build_video_review(
     stop_words: StopWords = "english",
 ) -> tf.CountTensor:
     """Count the words of each user's review of each video."""
-    counter = counter_of(min_df, max_words, stop_words)
     texts = _reviews(reader, one_file(files, "reviews"))
-    return count_texts(reader, texts, ["user", "video", "word"], counter)
+    words = (min_df, max_words, stop_words)
+    return count_texts(reader, texts, ["user", "video", "word"], words)
 
 
 def _reviews(reader: Reader, file: Path) -> Iterator[dict[str, Any]]:
@@ -69,9 +59,9 @@ def _reviews(reader: Reader, file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _review(line: str) -> dict[str, Any]:
-    record = object_of(line, KEYS[:2])
-    text = html.unescape(text_of(record, "reviewText"))  # &quot; is no word
-    user, video = (checked_label(record[key], key) for key in KEYS[:2])
+    record = records.object_of(line, KEYS[:2])
+    text = html.unescape(records.text_of(record, "reviewText"))  # &quot; is no word
+    user, video = (records.checked_label(record[key], key) for key in KEYS[:2])
     return {"text": text, "user": user, "video": video}
 
 
@@ -97,7 +87,8 @@ def build_video_rating(
             f"`columns` must be {', '.join(COLUMNS)} in the order of the file; got {columns!r}."
         )
     ratings = pd.DataFrame(
-        _ratings(reader, one_file(files, "ratings or reviews"), order), columns=Rating._fields
+        _ratings(reader, one_file(files, "ratings or reviews"), order),
+        columns=["user", "video", "stars", "time"],
     )
     if ratings.empty:
         raise DataError(reader.nothing_left())
@@ -130,16 +121,16 @@ def _latest(reader: Reader, ratings: pd.DataFrame, unit: str) -> pa.Table:
 def _ratings(reader: Reader, file: Path, order: Sequence[str]) -> Iterator[Rating]:
     if ".csv" not in file.name.lower():
         return reader.parsed(reader.lines(file), _from_object)
-    rows = csv_rows(reader, file, order, header=False)
-    return reader.parsed(rows, lambda row: _from_row(dict(zip(order, row, strict=True))))
+    return records.csv_records(reader, file, order, partial(_from_row, order), header=False)
 
 
 def _from_object(line: str) -> Rating:
-    record = object_of(line, KEYS)
+    record = records.object_of(line, KEYS)
     return _rating([record[key] for key in KEYS], KEYS)
 
 
-def _from_row(row: dict[str, str]) -> Rating:
+def _from_row(order: Sequence[str], fields: list[str]) -> Rating:
+    row = dict(zip(order, fields, strict=True))
     if _ITEM.fullmatch(row["user"]) and _USER.fullmatch(row["item"]):
         raise Unfit(
             f"seems to have the item {row['user']!r} before the user {row['item']!r}, as files of "
@@ -150,9 +141,9 @@ def _from_row(row: dict[str, str]) -> Rating:
 
 def _rating(values: Sequence[object], names: Sequence[str]) -> Rating:
     user, item, stars, time = values
-    return Rating(
-        checked_label(user, names[0]),
-        checked_label(item, names[1]),
-        whole_number(stars, names[2], 1, 5),
-        whole_number(time, names[3], 0, YEAR_10000 - 1),
+    return (
+        records.checked_label(user, names[0]),
+        records.checked_label(item, names[1]),
+        records.whole_number(stars, names[2], 1, 5),
+        records.whole_number(time, names[3], 0, YEAR_10000 - 1),
     )

@@ -68,8 +68,8 @@ class Reader:
     def lines(self, file: Path) -> Iterator[tuple[Place, str]]:
         """Yield each line that holds more than white space, with its place."""
         for number, text in enumerate(self.raw_lines(file), start=1):
-            if not self.is_decoded(text):
-                self.refuse(Place(file, number), self.not_decoded(text))
+            if why := self.not_decoded(text):
+                self.refuse(Place(file, number), why)
             elif text.strip():
                 yield Place(file, number), text
 
@@ -108,6 +108,12 @@ class Reader:
         """Keep a record of something else that was left out."""
         self._records.append(dropped)
 
+    def count_repeated_authors(self, number: int) -> None:
+        """Record authors whom a paper lists more than once."""
+        if number:
+            reason = "an author listed twice counts once"
+            self.record(Dropped(reason, labels={"repeated author": number}))
+
     @property
     def dropped(self) -> list[Dropped]:
         """What was left out so far."""
@@ -120,14 +126,12 @@ class Reader:
         first = f" The first line that cannot be used: {self._first_bad}" if self._first_bad else ""
         return f"no document is left to count: {reasons}.{first}"
 
-    @staticmethod
-    def is_decoded(text: str) -> bool:
-        """Tell whether all bytes of a text were in the encoding."""
-        return text.isascii() or not LONE_SURROGATE.search(text)
-
     def not_decoded(self, text: str) -> str:
-        """Say that a text is not in the encoding that was asked for."""
-        byte = LONE_SURROGATE.findall(text)[0].encode("utf-8", "surrogateescape")
+        """Say that a text is not in the encoding that was asked for; nothing if it is."""
+        found = None if text.isascii() else LONE_SURROGATE.search(text)
+        if found is None:
+            return ""
+        byte = found[0].encode("utf-8", "surrogateescape")
         return (
             f"is not written in {self._encoding}: it has the byte 0x{byte.hex()}. Say "
             "encoding='latin-1', for example, if the file is written so."
@@ -217,7 +221,14 @@ def _files_of(path: str, patterns: Sequence[str]) -> list[Path]:
         inside = sorted(file for file in Path(path).iterdir() if file.is_file())
         found = [f for f in inside if any(fnmatch(f.name.lower(), p.lower()) for p in patterns)]
         if not found:
-            raise FileNotFoundError(_nothing(path, [file.name for file in inside], patterns))
+            names = [file.name for file in inside]
+            packed = [name for name in names if name.lower().endswith((".zip", ".tar", ".7z"))]
+            hint = "Name the file if it is called other."
+            hint = f"Unpack {listing(packed)} first." if packed else hint
+            held = f"it holds {listing(names)}" if names else "it is empty"
+            raise FileNotFoundError(
+                f"folder {path!r} has no file called {' or '.join(patterns)}; {held}. {hint}"
+            )
         return found
     if os.path.exists(path):
         return [Path(path)]
@@ -228,10 +239,3 @@ def _files_of(path: str, patterns: Sequence[str]) -> list[Path]:
             f"no file matches {path!r}." if pattern else f"there is no file or folder {path!r}."
         )
     return files
-
-
-def _nothing(folder: str, names: list[str], patterns: Sequence[str]) -> str:
-    packed = [name for name in names if name.lower().endswith((".zip", ".tar", ".7z"))]
-    hint = f"Unpack {listing(packed)} first." if packed else "Name the file if it is called other."
-    held = f"it holds {listing(names)}" if names else "it is empty"
-    return f"folder {folder!r} has no file called {' or '.join(patterns)}; {held}. {hint}"

@@ -7,14 +7,15 @@ import csv
 import json
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tallyfold.data.axis import listing, repr_label
 from tallyfold.errors import FormatError
-from tallyfold.paper.datasets.reader import Place, Reader, Unfit
+from tallyfold.paper.datasets.reader import LONE_SURROGATE, Place, Reader, Unfit
 
+Record = TypeVar("Record")
 LONGEST_FIELD = 1 << 24
 
 
@@ -42,7 +43,7 @@ def checked_label(label: Any, key: str) -> str:
     """Refuse what cannot be a label: no text, an empty one, or one that is not Unicode."""
     if not isinstance(label, str) or not label.strip():
         raise Unfit(f"must have a text as {key!r}; got {repr_label(label)}.")
-    if not Reader.is_decoded(label):  # JSON may hold half a character, which no file can
+    if LONE_SURROGATE.search(label):  # JSON may hold half a character, which no file can
         raise Unfit(f"must have valid Unicode as {key!r}; got {label!r}.")
     return sys.intern(label)  # most labels come again, and are kept until all is read
 
@@ -70,24 +71,27 @@ def whole_number(value: Any, key: str, least: int, most: int) -> int:
     return int(number)
 
 
-def csv_rows(
-    reader: Reader, file: Path, columns: Sequence[str], *, header: bool = True
-) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the wanted columns of each row, and the place where the row begins.
+def csv_records(
+    reader: Reader,
+    file: Path,
+    columns: Sequence[str],
+    parse: Callable[[list[str]], Record],
+    *,
+    header: bool = True,
+) -> Iterator[Record]:
+    """Parse the wanted columns of each row.
 
     Fields in quotes may run over many lines. Without a header the file must have just these
     columns, in this order.
     """
     rows = _raw_rows(reader, file)
     names = next(rows, (Place(file, 1), []))[1] if header else list(columns)
-    wanted = _positions(file, names, columns)
-    for place, row in rows:
-        try:
-            fields = _fields(reader, row, wanted, len(names))
-        except Unfit as error:
-            reader.refuse(place, str(error))
-            continue
-        yield place, fields
+    missing = [name for name in columns if name not in names]
+    if missing:
+        held = f"it has {listing(list(names), 20)}" if names else "it is empty"
+        raise FormatError(f"{str(file)!r} has no column {listing(missing)}; {held}.")
+    wanted = [names.index(name) for name in columns]
+    return reader.parsed(rows, lambda row: parse(_fields(reader, row, wanted, len(names))))
 
 
 def _raw_rows(reader: Reader, file: Path) -> Iterator[tuple[Place, list[str]]]:
@@ -111,21 +115,13 @@ def _raw_rows(reader: Reader, file: Path) -> Iterator[tuple[Place, list[str]]]:
             yield place, row
 
 
-def _positions(file: Path, names: Sequence[str], columns: Sequence[str]) -> list[int]:
-    missing = [name for name in columns if name not in names]
-    if missing:
-        held = f"it has {listing(list(names), 20)}" if names else "it is empty"
-        raise FormatError(f"{str(file)!r} has no column {listing(missing)}; {held}.")
-    return [names.index(name) for name in columns]
-
-
 def _fields(reader: Reader, row: list[str], wanted: Sequence[int], width: int) -> list[str]:
     if len(row) != width:
         raise Unfit(f"begins a row of {len(row):,} fields; wanted are {width:,}.")
     fields = [row[position] for position in wanted]
     for field in fields:
-        if not reader.is_decoded(field):
-            raise Unfit(reader.not_decoded(field))
+        if why := reader.not_decoded(field):
+            raise Unfit(why)
     return fields
 
 

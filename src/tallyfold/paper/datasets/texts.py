@@ -10,7 +10,6 @@ import pyarrow as pa
 
 import tallyfold as tf
 from tallyfold.data.documents import word_counter
-from tallyfold.data.dropped import Dropped
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.paper.datasets.reader import LONE_SURROGATE, Reader
 
@@ -20,23 +19,20 @@ THREE_LETTERS = r"(?u)\b[^\W\d_]{3,}\b"
 StopWords = Literal["english"] | Sequence[str] | None
 
 
-def counter_of(min_df: int | float, max_words: int | None, stop_words: StopWords) -> Any:
-    """Return what counts the words of texts; refuse options that it cannot have."""
-    return word_counter(min_df, max_words, stop_words, THREE_LETTERS)
-
-
 def count_texts(
     reader: Reader,
     texts: Iterable[dict[str, Any]],
     axes: Sequence[str],
-    counter: Any,
+    words: tuple[int | float, int | None, StopWords],
     authors: Authors | None = None,
 ) -> tf.CountTensor:
     """Count the words of documents, each a ``"text"`` and a label for every axis but the words.
 
-    With `authors`, the labels of ``"author"`` are lists of keys that it gave. Memory goes with the
+    `words` are ``min_df``, ``max_words`` and ``stop_words``. With `authors`, the labels of
+    ``"author"`` are lists of keys that it gave. Memory goes with the
     documents that are kept, not with the files.
     """
+    counter = word_counter(*words, THREE_LETTERS)  # refuses bad options before anything is read
     documents = list(texts)
     if not documents:
         raise DataError(reader.nothing_left())
@@ -77,11 +73,6 @@ class Authors:
             key: f"{name} ({key[0]})" if key[0] and namesakes[name] > 1 else name
             for key, name in self._names.items()
         }
-
-
-def repeated_authors(number: int) -> Dropped:
-    """Record authors whom a paper lists more than once."""
-    return Dropped("an author listed twice counts once", labels={"repeated author": number})
 
 
 def checked_years(years: Any) -> tuple[int, int]:

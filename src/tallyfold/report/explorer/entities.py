@@ -1,15 +1,16 @@
-"""The labels of an axis and their weights in every component, as the page needs them."""
+"""Labels and numbers as the page needs them: the weights of an axis, rounded or packed."""
 
 from __future__ import annotations
 
+import base64
+import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tallyfold.posterior.factors import Factors
-from tallyfold.report.explorer.packing import packed
 from tallyfold.report.ordering import order_of
 
 Floats = npt.NDArray[np.float64]
@@ -24,50 +25,49 @@ MOST_LABELS = 40_000
 
 LONGEST_LABEL = 300
 
+DIGITS = 4
+FLOOR = 1e-12
+"""Packed numbers below it are taken as zero."""
 
-class Weights(NamedTuple):
-    """Shares of the labels in each component, with the ends of their intervals."""
+STEPS = 65_534
+"""Codes for the range of the logarithms; code 0 is zero itself."""
 
-    mean_DK: Floats
-    low_DK: Floats
-    high_DK: Floats
 
-    @property
-    def certain(self) -> bool:
-        """Whether there are no intervals: the factors are plain numbers."""
-        return bool(np.array_equal(self.low_DK, self.high_DK))
+Weights = tuple[Floats, Floats, Floats]
+"""Shares of the labels in each component, and the ends of their intervals (labels x components)."""
 
 
 def weights_of(factors: Factors, axis: str) -> Weights:
     """Return the weights that `Factors.components` tabulates, of all labels."""
     mean_DK = factors.mean(axis)
     total_K = np.maximum(mean_DK.sum(axis=0), 1e-300)
-    ends = [factors.quantile(axis, (1 + side * LEVEL) / 2) for side in (-1, 1)]
-    return Weights(mean_DK / total_K, ends[0] / total_K, ends[1] / total_K)
+    low_DK, high_DK = (factors.quantile(axis, (1 + side * LEVEL) / 2) for side in (-1, 1))
+    return mean_DK / total_K, low_DK / total_K, high_DK / total_K
 
 
 def axis_entry(
     name: str, labels: Any, weights: Weights, share_K: Floats, limit: int, counted_D: Ints | None
 ) -> dict[str, Any]:
     """Return what the page knows of an axis: its labels, their order and their weights."""
-    overall_D = weights.mean_DK @ share_K
-    kept = kept_labels(weights.low_DK, overall_D, limit)
+    mean_DK, low_DK, high_DK = weights
+    overall_D = mean_DK @ share_K
+    kept = kept_labels(low_DK, overall_D, limit)
     texts = [label_text(label) for label in labels.take(kept).to_pylist()]
     order = order_of(texts)
     rank = np.argsort(-overall_D[kept] if order is None else order.places, kind="stable")
     kept = kept[rank]
-    entry: dict[str, Any] = {
+    certain = np.array_equal(low_DK, high_DK)  # plain numbers have no intervals
+    return {
         "name": name,
         "size": len(labels),
         "labels": [texts[place] for place in rank],
         "order": order and {"kind": order.kind, "line": order.line},
         "places": order and [order.places[place] for place in rank],
-        "mean": packed(weights.mean_DK[kept]),
-        "low": None if weights.certain else packed(weights.low_DK[kept]),
-        "high": None if weights.certain else packed(weights.high_DK[kept]),
+        "mean": packed(mean_DK[kept]),
+        "low": None if certain else packed(low_DK[kept]),
+        "high": None if certain else packed(high_DK[kept]),
         "counted": None if counted_D is None else counted_D[kept].tolist(),
     }
-    return entry
 
 
 def kept_labels(low_DK: Floats, overall_D: Floats, limit: int) -> Ints:
@@ -113,3 +113,36 @@ def label_text(label: Any) -> str:
     """
     text = str(label).removesuffix(" 00:00:00") if hasattr(label, "hour") else str(label)
     return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+
+
+def rounded(value: float | None, digits: int = DIGITS) -> float | None:
+    """Return a number with few significant digits; None for one that is not finite.
+
+    Examples
+    --------
+    >>> rounded(0.123456), rounded(float("nan"))
+    (0.1235, None)
+    """
+    if value is None or not math.isfinite(value):
+        return None
+    return float(f"{value:.{digits}g}")
+
+
+def packed(values: npt.ArrayLike) -> dict[str, Any]:
+    """Return non-negative numbers as base64 of 16-bit logarithms between two ends.
+
+    With numbers between 1e-12 and 1 the relative error is below 0.03 %.
+
+    Examples
+    --------
+    >>> packed([1.0, 0.0])
+    {'from': 0.0, 'to': 0.0, 'codes': 'AQAAAA=='}
+    """
+    array = np.asarray(values, dtype=np.float64).ravel()
+    shown = array >= FLOOR
+    logs = np.log(array[shown])
+    low, high = (float(logs.min()), float(logs.max())) if logs.size else (0.0, 0.0)
+    codes = np.zeros(array.shape, dtype="<u2")
+    codes[shown] = 1 + np.rint((logs - low) / ((high - low) or 1.0) * STEPS)
+    text = base64.b64encode(codes.tobytes()).decode("ascii")
+    return {"from": low, "to": high, "codes": text}

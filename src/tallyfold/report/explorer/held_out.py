@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
 from tallyfold.models.constant import Constant
 from tallyfold.models.main_effects import MainEffects
-from tallyfold.report.explorer.packing import rounded
+from tallyfold.report.explorer.entities import rounded
 
 Floats = npt.NDArray[np.float64]
 
@@ -27,6 +27,9 @@ SCORES = {
     "log-pmf-positive": "log pmf",
 }
 """The scores of `METRICS` that are shown, and what the page calls them."""
+
+SIMPLE: dict[str, Callable[..., CountModel]] = {"Main effects": MainEffects, "Constant": Constant}
+"""Models that any factorization must beat."""
 
 LEVELS = [round(0.05 * step, 2) for step in range(1, 20)]
 N_GROUPS = 10
@@ -42,13 +45,21 @@ def held_out_entry(
     announce: Callable[[str], None] | None,
 ) -> dict[str, Any]:
     """Return scores of a model and of simple ones on a test tensor, and its calibration."""
-    _check_known(model, test)
+    unknown = (cell_positions(model.axes_, test, "prior") < 0).any(axis=1)
+    if unknown.any():
+        raise LabelError(
+            f"{int(unknown.sum()):,} of {test.nnz:,} cells of the test tensor have a label that "
+            "the model does not know. Leave them out, so that the scores are of what it knows."
+        )
     rows = [_row(type(model).__name__, model, test, own=True)]
     if train is not None:
-        for name, simple in _simple_models(model):
+        for name, kind in SIMPLE.items():
+            if kind is type(model):
+                continue
             if announce is not None:
                 announce(name)
-            rows.append(_row(name, simple.fit(train), test))
+            simple = kind(zeros=model.fitted_.parameters["zeros"]).fit(train)
+            rows.append(_row(name, simple, test))
     rows.append({"model": "One for every cell", "scores": _scores_of_one(test), "own": False})
     return {
         "cells": test.nnz,
@@ -64,25 +75,6 @@ def held_out_entry(
         "simple": train is not None,
         "calibration": calibration_entry(model, _thinned(test)),
     }
-
-
-def _check_known(model: CountModel, test: CountTensor) -> None:
-    unknown = (cell_positions(model.axes_, test, "prior") < 0).any(axis=1)
-    if unknown.any():
-        raise LabelError(
-            f"{int(unknown.sum()):,} of {test.nnz:,} cells of the test tensor have a label that "
-            "the model does not know. Leave them out, so that the scores are of what it knows."
-        )
-
-
-def _simple_models(model: CountModel) -> Iterator[tuple[str, CountModel]]:
-    """Give the models that any factorization must beat, unless this is one of them."""
-    zeros = model.fitted_.parameters["zeros"]
-    simple: dict[str, CountModel] = {
-        "Main effects": MainEffects(zeros=zeros),
-        "Constant": Constant(zeros=zeros),
-    }
-    yield from ((name, each) for name, each in simple.items() if each.name != model.name)
 
 
 def _row(name: str, model: CountModel, test: CountTensor, own: bool = False) -> dict[str, Any]:
@@ -111,16 +103,13 @@ def calibration_entry(model: CountModel, test: CountTensor) -> dict[str, Any]:
     All given that a count is at least one, since a test tensor has no other cells.
     """
     predictions = Predictions(model, test)
-    if model.fitted_.likelihood is None:
-        return {
-            "cells": test.nnz,
-            "coverage": None,
-            "means": _groups(predictions.mean, predictions.counts),
-        }
+    known = model.fitted_.likelihood is not None
+    mean_N = predictions.positive.mean() if known else predictions.mean
+    covered = ([level, rounded(coverage(predictions, level))] for level in LEVELS)
     return {
         "cells": test.nnz,
-        "coverage": [[level, rounded(coverage(predictions, level))] for level in LEVELS],
-        "means": _groups(predictions.positive.mean(), predictions.counts),
+        "coverage": [*covered] if known else None,
+        "means": _groups(mean_N, predictions.counts),
     }
 
 

@@ -13,9 +13,9 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.evaluation.scaling import component_places
 from tallyfold.models.base import CountModel
 from tallyfold.posterior.derived_axis import DerivedAxis
-from tallyfold.report.explorer.entities import LEVEL, axis_entry, label_text, limits, weights_of
+from tallyfold.report.explorer import entities
 from tallyfold.report.explorer.held_out import held_out_entry
-from tallyfold.report.explorer.packing import rounded
+from tallyfold.report.history import comparable
 from tallyfold.version import __version__
 
 ENDS = {
@@ -43,7 +43,7 @@ def payload_of(
     names = " × ".join(axis.name for axis in model.axes_)
     return {
         "title": title or f"What {type(model).__name__} found in {names}",
-        "level": LEVEL,
+        "level": entities.LEVEL,
         **_factors_entry(model, train),
         "interactions": [_interaction_entry(model, each) for each in model.fitted_.derived],
         "fit": fit_entry(model),
@@ -58,17 +58,17 @@ def _factors_entry(model: CountModel, train: CountTensor | None) -> dict[str, An
     if factors is None or all(np.ptp(factors.mean(name)) == 0 for name in factors.names):
         return {"components": [], "axes": [], "mapped": None}
     share_K = factors.shares()
-    weights = [weights_of(factors, name) for name in factors.names]
-    places_K2, mapped = component_places([each.mean_DK for each in weights])
-    rooms = limits([len(axis) for axis in model.axes_], len(share_K))
+    weights = [entities.weights_of(factors, name) for name in factors.names]
+    places_K2, mapped = component_places([mean_DK for mean_DK, *_ in weights])
+    rooms = entities.limits([len(axis) for axis in model.axes_], len(share_K))
     return {
         "components": [
-            {"share": rounded(share), "x": rounded(x), "y": rounded(y)}
+            {"share": entities.rounded(share), "x": entities.rounded(x), "y": entities.rounded(y)}
             for share, (x, y) in zip(share_K.tolist(), places_K2.tolist(), strict=True)
         ],
-        "mapped": rounded(mapped, 3),
+        "mapped": entities.rounded(mapped, 3),
         "axes": [
-            axis_entry(axis.name, axis.labels, each, share_K, room, _counted(train, axis))
+            entities.axis_entry(axis.name, axis.labels, each, share_K, room, _counted(train, axis))
             for axis, each, room in zip(model.axes_, weights, rooms, strict=True)
         ],
     }
@@ -84,14 +84,17 @@ def _counted(train: CountTensor | None, axis: Axis) -> npt.NDArray[np.int64] | N
 
 def _interaction_entry(model: CountModel, derived: DerivedAxis) -> dict[str, Any]:
     """Return the combinations of labels that are counted more than their factors say."""
-    table = derived.to_frame(model.posterior_, MOST_PAIRS, LEVEL)
+    table = derived.to_frame(model.posterior_, MOST_PAIRS, entities.LEVEL)
     table = table[table["low"] > 1]
     n_axes = len(derived.axes)
     return {
         "axes": [model.axes_[axis].name for axis in derived.axes],
         "seen": len(derived.keys_P),
         "rows": [
-            [*map(label_text, row[:n_axes]), *(rounded(number) for number in row[n_axes:])]
+            [
+                *map(entities.label_text, row[:n_axes]),
+                *(entities.rounded(number) for number in row[n_axes:]),
+            ]
             for row in table.itertuples(index=False, name=None)
         ],
     }
@@ -102,6 +105,8 @@ def fit_entry(model: CountModel) -> dict[str, Any]:
     fitted = model.fitted_
     defaults = type(model)().get_params()
     likelihood = fitted.likelihood
+    known = comparable([each.phase for each in fitted.history])
+    objectives = [e.objective if k else None for e, k in zip(fitted.history, known, strict=True)]
     return {
         "model": type(model).__name__,
         "version": __version__,
@@ -113,30 +118,30 @@ def fit_entry(model: CountModel) -> dict[str, Any]:
         "members": 1 + len(fitted.others),
         "iterations": fitted.n_iter,
         "ended": ENDS.get(fitted.reason, fitted.reason),
-        "validation": rounded(fitted.validation_score),
+        "validation": entities.rounded(fitted.validation_score),
         "history": [
-            [each.number, rounded(each.objective, 7), rounded(each.validation, 7)]
-            for each in fitted.history
+            [each.number, entities.rounded(objective, 7), entities.rounded(each.validation, 7)]
+            for each, objective in zip(fitted.history, objectives, strict=True)
         ],
-        "seconds": rounded(fitted.history[-1].seconds, 3) if fitted.history else None,
+        "seconds": entities.rounded(fitted.history[-1].seconds, 3) if fitted.history else None,
     }
 
 
 def data_entry(model: CountModel, train: CountTensor | None) -> dict[str, Any]:
     """Return what is known of the data: sizes always, counts if the training data are given."""
-    entry: dict[str, Any] = {
-        "axes": [{"name": axis.name, "size": len(axis)} for axis in model.axes_],
-        "zeros": str(model.fitted_.parameters.get("zeros", "missing")),
-        "train": None,
-    }
+    counts = None
     if train is not None:
-        entry["train"] = {
+        counts = {
             "cells": train.nnz,
             "total": int(train.total),
-            "density": rounded(train.density),
-            "ones": rounded(float(np.mean(train.counts == 1))) if train.nnz else None,
+            "density": entities.rounded(train.density),
+            "ones": entities.rounded(float(np.mean(train.counts == 1))) if train.nnz else None,
         }
-    return entry
+    return {
+        "axes": [{"name": axis.name, "size": len(axis)} for axis in model.axes_],
+        "zeros": str(model.fitted_.parameters.get("zeros", "missing")),
+        "train": counts,
+    }
 
 
 def _text(value: Any) -> str:

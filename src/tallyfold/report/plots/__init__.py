@@ -2,23 +2,16 @@
 
 Each function draws on the axes it is given, or on a new figure, and returns the axes:
 ``ax.figure.savefig("words.pdf")`` writes it. Figures are made without pyplot, so that none is left
-open; in a notebook end the cell with ``ax.figure``, or give ``ax=plt.gca()``. A function is in the
-file of its name.
+open; in a notebook end the cell with ``ax.figure``, or give ``ax=plt.gca()``. Files are named after
+what their figures show.
 """
 
-from tallyfold.report.plots.calibration import calibration
-from tallyfold.report.plots.component_bars import component_bars
-from tallyfold.report.plots.component_map import component_map
-from tallyfold.report.plots.components_grid import components_grid
+from tallyfold.report.plots.calibration import calibration, pit_histogram
+from tallyfold.report.plots.components import component_bars, components_grid, time_course
 from tallyfold.report.plots.convergence import convergence
-from tallyfold.report.plots.entity_map import entity_map
-from tallyfold.report.plots.factor_profile import factor_profile
-from tallyfold.report.plots.pit_histogram import pit_histogram
-from tallyfold.report.plots.rank_curve import rank_curve
-from tallyfold.report.plots.score_bars import score_bars
-from tallyfold.report.plots.score_curves import score_curves
-from tallyfold.report.plots.time_course import time_course
-from tallyfold.report.plots.top_entities_bars import top_entities_bars
+from tallyfold.report.plots.entities import factor_profile, top_entities_bars
+from tallyfold.report.plots.maps import component_map, entity_map
+from tallyfold.report.plots.scores import rank_curve, score_bars, score_curves
 
 __all__ = [
     "calibration",

@@ -1,4 +1,4 @@
-"""How often intervals hold what they promise."""
+"""Calibration: whether held-out counts fall where predictive distributions say."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallyfold.report.plots.pit_histogram import mean_pit
-from tallyfold.report.plots.style import COLOURS, PALE_INK, drawing, finish
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import DataError
+from tallyfold.models.base import CountModel
+from tallyfold.models.expected import checked_model, checked_tensor
+from tallyfold.models.parameters import check_parameters, integer
+from tallyfold.report.plots.style import COLOURS, PALE_INK, Floats, drawing, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from tallyfold.data.tensor import CountTensor
-    from tallyfold.models.base import CountModel
 
 LEVELS = np.linspace(0, 1, 21)
 
@@ -59,3 +60,63 @@ def calibration(model: CountModel, test: CountTensor, *, ax: Axes | None = None)
         ax.text(0.96, 0.06, "too narrow", ha="right", color=PALE_INK)
         ax.text(0.04, 0.9, "too wide", color=PALE_INK)
     return ax
+
+
+def pit_histogram(
+    model: CountModel, test: CountTensor, bins: int = 10, *, ax: Axes | None = None
+) -> Axes:
+    """Draw how often held-out counts fall in each part of their predictive distributions.
+
+    Bars of equal height mean that the predictive distributions are right; high ends mean that
+    they are too narrow, a hump that they are too wide, a slope that they are too low or too high.
+    A count's probability is spread over the bins that it covers, so nothing is drawn at random.
+
+    Parameters
+    ----------
+    model
+        A fitted model with a distribution of counts.
+    test
+        Cells it has not seen.
+    bins
+        How many bars.
+    ax
+        Axes to draw on; None makes a figure.
+
+    References
+    ----------
+    Czado, Gneiting and Held, "Predictive Model Assessment for Count Data", Biometrics 2009.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> train, test = tf.split(tf.simulate((30, 20, 10), 2, density=0.3).tensor)
+    >>> len(pit_histogram(tf.Constant().fit(train), test).patches)
+    10
+    """
+    check_parameters({"bins": bins}, {"bins": integer(2)})
+    edge_B = np.linspace(0, 1, bins + 1)
+    height_B = np.diff(mean_pit(model, test, edge_B)) * bins
+    with drawing(ax) as ax:
+        ax.bar(edge_B[:-1], height_B, 1 / bins, align="edge", color=COLOURS[0], alpha=0.55, ec="w")
+        ax.axhline(1, color=PALE_INK, linestyle="--", linewidth=1)
+        ax.set_xlim(0, 1)
+        ax.set_ylim(0, max(1.5, 1.08 * float(height_B.max())))
+        title = f"Where {test.nnz:,} held-out counts fall in their predictive distributions"
+        finish(ax, title, "predictive probability of a smaller count", "density", {}, "y")
+        ax.annotate("well calibrated", (1, 1), (-4, 4), textcoords="offset points", ha="right")
+    return ax
+
+
+def mean_pit(model: CountModel, test: CountTensor, level_B: Floats) -> Floats:
+    """Return the mean non-randomised probability integral transform at some levels.
+
+    It equals the levels themselves where the predictive distributions are right, though counts are
+    discrete: each count's probability is spread evenly between its cdf and that of the count below.
+    """
+    checked_model(model)
+    if not checked_tensor(test, "test").nnz:
+        raise DataError("the tensor has no non-zero cell; there is nothing to compare with.")
+    predictive = model.predictive(test)
+    below_N, up_to_N = predictive.cdf(test.counts - 1), predictive.cdf(test.counts)
+    width_N = np.maximum(up_to_N - below_N, 1e-12)
+    return np.array([np.clip((u - below_N) / width_N, 0, 1).mean() for u in level_B])

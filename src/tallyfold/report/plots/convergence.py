@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallyfold.errors import DataError
+from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model
+from tallyfold.report.history import comparable
 from tallyfold.report.plots.style import COLOURS, PALE_INK, Panels, drawing_panels, finish
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from tallyfold.models.base import CountModel
-
 
 def convergence(model: CountModel, *, ax: Any = None) -> Panels:
     """Draw the objective of a fit, and its score on the validation cells, by iteration.
 
     A dashed line marks the iteration that was kept. The first steps of a fit, far below the rest,
-    are left out of sight where they would hide how it ended.
+    are left out of sight where they would hide how it ended. Phases that only prepare a later one,
+    such as sweeps before encoders, have another objective, which is not drawn.
 
     Parameters
     ----------
@@ -49,7 +50,8 @@ def convergence(model: CountModel, *, ax: Any = None) -> Panels:
     history = history.astype({"validation": float})
     validated = bool(history["validation"].notna().any())
     with drawing_panels(ax, 1 + validated, 1, (6.4, 4.2), sharex=True) as panels:
-        _draw(panels[0], history, "objective", COLOURS[0], model.n_iter_)
+        later = history[comparable([*history["phase"]])]
+        _draw(panels[0], later, "objective", COLOURS[0], model.n_iter_)
         finish(panels[0], f"How the fit of {type(model).__name__} went", "", "objective", {}, "y")
         if validated:
             _draw(panels[1], history, "validation", COLOURS[1], model.n_iter_)
@@ -69,14 +71,14 @@ def _draw(ax: Axes, history: pd.DataFrame, column: str, colour: str, kept: int) 
     ax.set_ylim(*_in_sight(y))
     ax.xaxis.set_major_locator(MaxNLocator(10, integer=True))
     ax.axvline(kept, color=PALE_INK, linestyle="--", linewidth=1)
-    right = kept > x.mean()
+    back = kept > x.mean()
     ax.annotate(
         f"kept: {kept} ",
         (kept, 0.06),
+        (-4 if back else 4, 0),
         xycoords=("data", "axes fraction"),
-        xytext=(-4 if right else 4, 0),
         textcoords="offset points",
-        ha="right" if right else "left",
+        ha="right" if back else "left",
         fontsize=8.5,
         color=PALE_INK,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import textwrap
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -48,16 +49,17 @@ def legible(labels: Iterable[Any], longest: int = LONGEST) -> tuple[list[str], d
     >>> legible(["two\nlines", "a label that is long, longer and then a good deal longer"], 30)[0]
     ['two\\nlines', 'a label that is lo…deal longer']
     """
+    import matplotlib
+
     texts = [_cut(_visible(label), longest) for label in labels]
     how: dict[str, Any] = {"parse_math": False, "usetex": False}
     needed = frozenset(character for character in "".join(texts) if ord(character) > 126)
-    families, missing = _fonts_for(needed, _family()) if needed else ((), frozenset())
-    if missing:
+    if needed:
+        fonts = _fonts(tuple(matplotlib.rcParams["font.family"]))
+        how["fontfamily"] = [*fonts]
+        missing = needed.difference(*fonts.values())
+        texts = [text.translate(dict.fromkeys(map(ord, missing), BOX)) for text in texts]
         _tell_missing(missing)
-        table = dict.fromkeys(map(ord, missing), BOX)
-        texts = [text.translate(table) for text in texts]
-    if families:
-        how["fontfamily"] = [*_family(), *families]
     return texts, how
 
 
@@ -94,46 +96,24 @@ def _cut(text: str, longest: int) -> str:
     return f"{text[: longest - 1 - tail]}…{text[-tail:]}"
 
 
-def _family() -> tuple[str, ...]:
-    import matplotlib
-
-    return tuple(matplotlib.rcParams["font.family"])
-
-
 @cache
-def _fonts_for(
-    needed: frozenset[str], family: tuple[str, ...]
-) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the further fonts that have the needed characters, and those that none has."""
-    missing = needed.difference(*(_has(font, needed) for font in family))
-    chosen = []
-    for font in FURTHER_FONTS:
-        found = _has(font, missing)
-        if found:
-            chosen.append(font)
-            missing = missing - found
-    if missing:
-        chosen.append(FURTHER_FONTS[0])  # it has the box
-    return tuple(chosen), missing
-
-
-def _has(font: str, characters: frozenset[str]) -> frozenset[str]:
-    """Return the characters that a font has; none if it is not installed."""
+def _fonts(family: tuple[str, ...]) -> dict[str, set[str]]:
+    """Return the characters of the fonts that are installed, those of the style first."""
     from matplotlib import font_manager
 
-    if not characters:
-        return frozenset()
-    properties = font_manager.FontProperties(family=[font])
-    try:
-        path = font_manager.findfont(properties, fallback_to_default=False)
-    except ValueError:
-        return frozenset()
-    index = font_manager.get_font(path).get_char_index
-    return frozenset(character for character in characters if index(ord(character)))
+    found = {}
+    for font in dict.fromkeys([*family, *FURTHER_FONTS]):
+        with suppress(ValueError):
+            properties = font_manager.FontProperties(family=[font])
+            path = font_manager.findfont(properties, fallback_to_default=False)
+            found[font] = {*map(chr, font_manager.get_font(path).get_charmap())}
+    return found
 
 
 @cache
 def _tell_missing(missing: frozenset[str]) -> None:
+    if not missing:
+        return
     shown = " ".join(f"U+{ord(character):04X}" for character in sorted(missing)[:5])
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     _log.warning(

@@ -1,4 +1,4 @@
-"""How figures look: colours all readers can tell apart, one light style, axes to draw on."""
+"""What figures share: colours that all readers can tell apart, axes to draw on, bars, tables."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.errors import ParameterError
+from tallyfold.data.events import read_columns
+from tallyfold.errors import DataError, ParameterError
+from tallyfold.report.plots.legible import LONGEST, legible
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.legend import Legend
 
+Floats = npt.NDArray[np.float64]
 Panels = npt.NDArray[np.object_]
 """Axes of a figure with several panels, in reading order."""
 
@@ -30,18 +35,10 @@ INK, PALE_INK = "#222222", "#6B6B6B"
 SIZE = (6.4, 4.0)
 
 
-class Look(NamedTuple):
-    """What tells one series from another, in colour and without."""
-
-    colour: str
-    marker: str
-    line: Any
-
-
-def look(number: int) -> Look:
-    """Return the look of a series by its number."""
+def look(number: int) -> tuple[str, str, Any]:
+    """Return what tells a series from others, in colour and without: colour, marker and line."""
     number %= len(COLOURS)
-    return Look(COLOURS[number], MARKERS[number], LINES[number])
+    return COLOURS[number], MARKERS[number], LINES[number]
 
 
 def refuse_many(number: int, what: str) -> None:
@@ -113,16 +110,8 @@ def finish(ax: Axes, title: str, x: str, y: str, how: dict[str, Any], grid: str 
     ax.set_xlabel(x, **how)
     ax.set_ylabel(y, **how)
     ax.spines[["top", "right"]].set_visible(False)
-    if grid:
-        ax.grid(axis=grid, color="#B0B0B0", alpha=0.5, linewidth=0.6)  # type: ignore[arg-type]
-        ax.set_axisbelow(True)
-
-
-def write_values(ax: Axes, values: Sequence[float], most: int) -> None:
-    """Write the values themselves below the x axis, if there is room: 5 and 10, not 6 x 10^0."""
-    if len(values) <= most:
-        ax.set_xticks(values, [f"{value:,g}" for value in values])
-        ax.set_xticks([], minor=True)
+    ax.grid(axis=grid, color="#B0B0B0", alpha=0.5, linewidth=0.6)  # type: ignore[arg-type]
+    ax.set_axisbelow(True)
 
 
 def in_percent(axis: Axis, most: int = 7) -> None:
@@ -135,11 +124,12 @@ def in_percent(axis: Axis, most: int = 7) -> None:
 
 def add_legend(
     ax: Axes, handles: Sequence[Any], names: Sequence[str], how: dict[str, Any], **where: Any
-) -> None:
+) -> Legend:
     """Add a legend whose texts are shown as they are, those that begin with a `_` too."""
     legend = ax.legend(handles, [str(n) for n in range(len(names))], **where)
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set(text=name, **how)
+    return legend
 
 
 def add_legend_below(
@@ -160,3 +150,85 @@ def add_legend_below(
         "ncols": max(1, min(4, 80 // (8 + max(map(len, names))))),
     }
     add_legend(ax, handles, names, how, **where)
+
+
+DARKER = {"#0072B2": "#00334F", "#D55E00": "#6B2F00", "#009E73": "#004F39"}
+
+
+def value_limit(value_N: Floats, high_N: Floats) -> float:
+    """Return where an axis of values ends: at all intervals but those far wider than most."""
+    usual = max(float(value_N.max()), float(np.quantile(high_N, 0.8, method="lower")))
+    widest = max(usual, float(high_N.max()))
+    most = 1.05 * widest if widest <= 1.6 * usual else 1.25 * usual
+    return most if most > 0 else 1.0
+
+
+def horizontal_bars(
+    ax: Axes, labels: Any, value_N: Floats, low_N: Floats, high_N: Floats, longest: int = LONGEST
+) -> None:
+    """Draw a bar per label, the first on top, and a whisker from low to high."""
+    bars(ax, value_N, low_N, high_N, value_limit(value_N, high_N), upright=False)
+    name_rows(ax, labels, longest)
+
+
+def name_rows(ax: Axes, labels: Any, longest: int) -> None:
+    """Write labels beside the rows of a figure, the first on top."""
+    names, how = legible(labels, longest)
+    ax.set_yticks(np.arange(len(names)), names, **how)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+
+
+def bars(
+    ax: Any,
+    value_N: Floats,
+    low_N: Floats,
+    high_N: Floats,
+    limit: float,
+    colour: str = COLOURS[0],
+    *,
+    upright: bool = True,
+) -> None:
+    """Draw bars with whiskers; an arrow says where one ends that goes on beyond the axis."""
+    place_N, ink = np.arange(len(value_N)), DARKER.get(colour, colour)
+    turned = slice(None, None, 1 if upright else -1)  # x and y, or y and x
+    draw_bars, draw_lines = (ax.bar, ax.vlines) if upright else (ax.barh, ax.hlines)
+    draw_bars(place_N, value_N, 0.72, color=colour, alpha=0.55)
+    ax.set(**{"ylim" if upright else "xlim": (0, limit)})
+    if not np.any(high_N > low_N):
+        return
+    draw_lines(place_N, low_N, np.minimum(high_N, limit), color=ink, linewidth=1.4)
+    ax.plot(*(place_N, value_N)[turned], "o", color=ink, markersize=3.5)
+    offset, side = ((4, -10), "left") if upright else ((-5, 5), "right")
+    words: Any = {"textcoords": "offset points", "fontsize": 7.5, "ha": side, "va": "center"}
+    for place in place_N[high_N > limit]:
+        end = (place, limit)[turned]
+        ax.plot(*end, "^" if upright else ">", color=ink, markersize=6, clip_on=False)
+        ax.annotate(f"to {high_N[place]:.2g}", end, offset, **words)
+
+
+def read_numbers(
+    frame: Any, numbers: Sequence[str], others: Sequence[str] = (), *, missing: bool = False
+) -> pd.DataFrame:
+    """Return columns of a frame, some of them finite numbers; with `missing` some may be absent."""
+    import pandas as pd
+
+    table: pd.DataFrame = read_columns(frame, [*dict.fromkeys([*others, *numbers])])[0].to_pandas()
+    if not len(table):
+        raise DataError("the table has no row; there is nothing to draw.")
+    for name in numbers:
+        column, values = table[name], pd.to_numeric(table[name], errors="coerce").astype(float)
+        bad = ~np.isfinite(values) & ~(column.isna() & missing)
+        if bad.any():
+            rows = ", ".join(f"row {row}: {column[row]!r}" for row in np.flatnonzero(bad)[:5])
+            raise DataError(
+                f"column {name!r} must hold finite numbers; got {int(bad.sum()):,} rows without "
+                f"one, {rows}. Drop or mend them."
+            )
+        table[name] = values
+    return table
+
+
+def has_column(frame: Any, name: str) -> bool:
+    """Tell whether a frame has a column."""
+    return name in getattr(frame, "columns", ())
