@@ -15,8 +15,8 @@ from pathlib import Path
 os.environ.setdefault("TALLYFOLD_THREADS", "1")
 
 import tallyfold as tf
+from tallyfold.evaluation.fit_and_score import peak_memory
 from tallyfold.evaluation.fit_cost import fit_cost
-from tallyfold.evaluation.memory import peak_memory
 from tallyfold.paper.setting import tensors_in
 
 MIB = 2**20

@@ -17,7 +17,7 @@ import numpy as np
 import tallyfold as tf
 from large_tensor import large_tensor
 from tallyfold.errors import InterruptedWarning
-from tallyfold.evaluation.memory import peak_memory
+from tallyfold.evaluation.fit_and_score import peak_memory
 
 MODELS = {
     "main-effects": lambda n_components, **p: tf.MainEffects(**p),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tallyfold as tf
-from tallyfold.cli import fit_progress
+from tallyfold.cli import progress
 from tallyfold.cli.model_parameters import Given, typed
 from tallyfold.errors import ParameterError
 from tallyfold.models.vae_bptf import VAEBPTF
@@ -80,7 +80,7 @@ def test_refit_needs_holdout(run, events, tmp_path):
 
 def interrupt_at(monkeypatch, number: int) -> None:
     """Press Ctrl-C when an iteration is shown."""
-    duration = fit_progress.duration
+    duration = progress.duration
     calls = iter(range(1, 1000))
 
     def pressed(seconds: float) -> str:
@@ -88,7 +88,7 @@ def interrupt_at(monkeypatch, number: int) -> None:
             raise KeyboardInterrupt
         return duration(seconds)
 
-    monkeypatch.setattr(fit_progress, "duration", pressed)
+    monkeypatch.setattr(progress, "duration", pressed)
 
 
 def test_ctrl_c_saves_what_is_there_and_resume_goes_on(run, events, tensor, tmp_path, monkeypatch):
@@ -121,16 +121,21 @@ def test_ctrl_c_in_the_second_of_two_fits_goes_on_there(run, events, tensor, tmp
 
 
 @pytest.mark.parametrize(
-    "place", ["model_parameters.chosen_model", "options.Reading.counts", "fit_run.scored"]
+    "place",
+    [
+        "cli.model_parameters.chosen_model",
+        "cli.options.Reading.counts",
+        "evaluation.metrics.scores_of",
+    ],
 )
 def test_ctrl_c_between_iterations_says_what_is_left(run, events, tmp_path, monkeypatch, place):
     def press(*arguments: object, **more: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"tallyfold.cli.{place}", press)
+    monkeypatch.setattr(f"tallyfold.{place}", press)
     result = run("fit", events, *QUICK, "--holdout", "0.2", "--out", tmp_path / "m")
     assert (result.code, result.out) == (130, "")
-    if place == "fit_run.scored":
+    if place == "evaluation.metrics.scores_of":
         assert f"its model is saved in {tmp_path / 'm'}" in result.err
         assert tf.load(tmp_path / "m").name == "bptf"
     else:
@@ -331,7 +336,7 @@ def test_events_may_come_through_a_pipe(run, frame, tensor, tmp_path):
 def test_long_fits_write_a_line_now_and_then_where_there_is_no_terminal(
     run, events, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(fit_progress, "LOG_SECONDS", 0)
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0)
     result = run("fit", events, *QUICK, "--out", tmp_path / "m")
     lines = result.err.splitlines()
     assert len(lines) == 6

@@ -186,7 +186,7 @@ def test_bad_input_is_exit_code_2(run, counts, arguments, message):
 
 def test_help_needs_no_heavy_package():
     script = (
-        "import sys; import tallyfold.cli.tune, tallyfold.cli.rank;"
+        "import sys; import tallyfold.cli.search;"
         "print([n for n in ('optuna', 'numpy', 'pandas', 'matplotlib') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -287,7 +287,7 @@ def test_what_cannot_be_run_is_refused_before_the_first_fit(tensor, changes, tex
 
 
 def test_peak_memory_is_that_of_the_block():
-    from tallyfold.evaluation.memory import peak_memory
+    from tallyfold.evaluation.fit_and_score import peak_memory
 
     with peak_memory() as small:
         pass

@@ -6,8 +6,7 @@ import pytest
 from scipy import stats
 
 from tallyfold.errors import DataError, ParameterError
-from tallyfold.evaluation.one_tailed import signed_rank
-from tallyfold.evaluation.pairing import paired, summary
+from tallyfold.evaluation.pairing import paired, signed_rank, summary
 
 
 def rows_of(values, metric="rmse", zeros="missing"):

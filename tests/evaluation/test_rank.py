@@ -11,8 +11,7 @@ import tallyfold as tf
 from tallyfold.errors import InferenceError, InterruptedWarning, ParameterError, StorageError
 from tallyfold.evaluation.search import cross_validation
 from tallyfold.evaluation.search.cross_validation import CrossValidation
-from tallyfold.evaluation.search.rank import select_rank
-from tallyfold.evaluation.search.rank_choice import RankChoice
+from tallyfold.evaluation.search.rank import RankChoice, select_rank
 
 CURVE = {1: -2.0, 2: -1.5, 3: -1.0, 5: -0.999, 8: -1.1}
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import tallyfold as tf
 from tallyfold import MODELS
-from tallyfold.cli.report import report
+from tallyfold.cli.model_tables import report
 from tallyfold.errors import DataError, LabelError, NotFittedError, ParameterError, StorageError
 from tallyfold.evaluation.metrics import METRICS
 from tallyfold.evaluation.scaling import component_places

@@ -1,6 +1,6 @@
 """The ``tallyfold`` command: the only place of the package that prints.
 
-Each verb is one file with one function; the numerical packages are imported inside the functions,
+Verbs that belong together share a file; the numerical packages are imported inside the functions,
 so that ``tallyfold --help`` stays instant.
 """
 
@@ -13,24 +13,16 @@ from typing import Annotated, Any
 import typer
 
 from tallyfold.cli import datasets
-from tallyfold.cli.compare import compare
-from tallyfold.cli.components import components
-from tallyfold.cli.convert import convert
+from tallyfold.cli.compare import compare, score
+from tallyfold.cli.convert import convert, split
 from tallyfold.cli.demo import demo
 from tallyfold.cli.describe import describe
 from tallyfold.cli.fit import fit
-from tallyfold.cli.fold_in import fold_in
-from tallyfold.cli.predict import predict
+from tallyfold.cli.model_cells import fold_in, predict, surprise
+from tallyfold.cli.model_tables import components, profile, report, top
 from tallyfold.cli.processes import COMMAND_LINE, speaks
-from tallyfold.cli.profile import profile
-from tallyfold.cli.rank import rank
-from tallyfold.cli.report import report
 from tallyfold.cli.reproduce import reproduce
-from tallyfold.cli.score import score
-from tallyfold.cli.split import split
-from tallyfold.cli.surprise import surprise
-from tallyfold.cli.top import top
-from tallyfold.cli.tune import tune
+from tallyfold.cli.search import rank, tune
 from tallyfold.errors import DroppedWarning, ProcessError, TallyfoldError
 from tallyfold.version import __version__
 

@@ -1,54 +1,56 @@
-"""``tallyfold compare``: which model predicts held-out cells best."""
+"""``tallyfold compare`` and ``tallyfold score``: how well models predict held-out cells."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from tallyfold.cli import model_options, model_parameters, options
-from tallyfold.cli.long_runs import interruptible, number, progress
-from tallyfold.cli.score_table import chosen_metrics
-from tallyfold.cli.terminal import console, print_json, printable, show_table
+from tallyfold.cli import model_cells, model_parameters, options
+from tallyfold.cli.options import option
+from tallyfold.cli.progress import interruptible, progress
+from tallyfold.cli.terminal import console, number, print_json, printable, say, show_table
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import Console
 
+    from tallyfold.data.tensor import CountTensor
     from tallyfold.models.base import CountModel
 
+TRAIN = "Counts it was fitted on, to score constants and main effects beside it."
 FLOORS = ("constant", "main-effects")
 """Models of these names are always there, as floors."""
+
+Scores = dict[str, dict[str, float | None]]
+
+POSITIVE = (
+    "log-pmf-positive",
+    "mae-mean",
+    "mae-median",
+    "rmse",
+    "coverage-50",
+    "coverage-80",
+    "coverage-95",
+)
+"""What is shown where empty cells are missing; where they are zeros, the plain log pmf, too."""
 
 
 @options.with_reading(*options.READING)
 def compare(
-    files: model_options.Files,
+    files: options.Files,
     reading: options.Reading,
-    models: Annotated[
-        str, typer.Option(metavar="A,B,...|all", help="Which models.")
-    ] = "vae-bptf,bptf",
+    models: Annotated[str, option("A,B,...|all", "Which models.")] = "vae-bptf,bptf",
     components: model_parameters.Components = None,
     zeros: model_parameters.Zeros = "missing",
     max_iter: model_parameters.MaxIter = None,
     parameters: model_parameters.Set = None,
-    holdout: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of the cells to hold out.")
-    ] = 0.2,
-    seeds: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many splits, each with its own seed.")
-    ] = 1,
-    metrics: Annotated[
-        str | None, typer.Option(metavar="A,B,...|all", help="Which scores, if not the usual ones.")
-    ] = None,
+    holdout: Annotated[float, option("SHARE", "Share of the cells to hold out.")] = 0.2,
+    seeds: Annotated[int, option("N", "How many splits, each with its own seed.", min=1)] = 1,
+    metrics: options.Metrics = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FOLDER", help="Keep rows here as they come, to go on later."
-        ),
+        option("FOLDER", "Keep rows here as they come, to go on later.", "--out", "-o"),
     ] = None,
-    as_json: model_options.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Fit several models and score them on cells that were held out.
 
@@ -66,8 +68,11 @@ def compare(
     from tallyfold.evaluation.experiment import Experiment
 
     own = {"n_components": components, "zeros": zeros, "max_iter": max_iter}
-    chosen = _models(models, zeros or "missing", model_parameters.settings(parameters, **own))
-    names = _metrics(metrics, zeros or "missing")
+    chosen = _models(models, zeros, model_parameters.settings(parameters, **own))
+    log_pmf = "log-pmf" if zeros == "observed" else "log-pmf-positive"
+    names = [log_pmf, "mae-mean", "mae-median"]
+    if metrics is not None:
+        names = chosen_metrics(metrics, zeros, True)
     options.check_share("--holdout", holdout)
     tensor = reading.counts(files)
     way = f"{1 - holdout:g}-{holdout:g}"
@@ -89,17 +94,17 @@ def compare(
         print_json(document)
     else:
         about = f"{tensor.nnz:,} cells, {100 * holdout:g} % held out, zeros {zeros}"
-        _show(document, names, about, console())
+        _show(document, names, about)
 
 
 def _models(
-    text: str, zeros: str, given: dict[str, model_parameters.Given]
+    text: str, zeros: str | None, given: dict[str, model_parameters.Given]
 ) -> "dict[str, CountModel]":
     """Make the floors and the models asked for; each gets the parameters it has."""
     from tallyfold.evaluation.compare import floors
     from tallyfold.models.registry import MODELS
 
-    wanted = list(MODELS) if text == "all" else options.names(text) or []
+    wanted = list(MODELS) if text == "all" else options.names(text)
     names = [name for name in wanted if name not in FLOORS]
     unknown = [name for name in names if name not in MODELS]
     if unknown:
@@ -114,12 +119,6 @@ def _models(
         own = {key: one for key, one in given.items() if key in known[name]}
         chosen[name] = model_parameters.chosen_model(name, None, own)
     return chosen
-
-
-def _metrics(text: str | None, zeros: str) -> list[str]:
-    if text is not None:
-        return chosen_metrics(text, zeros, True)
-    return ["log-pmf" if zeros == "observed" else "log-pmf-positive", "mae-mean", "mae-median"]
 
 
 def _document(rows: "pd.DataFrame", metrics: Sequence[str]) -> dict[str, Any]:
@@ -140,22 +139,95 @@ def _document(rows: "pd.DataFrame", metrics: Sequence[str]) -> dict[str, Any]:
     return document
 
 
-def _show(document: dict[str, Any], metrics: Sequence[str], about: str, out: "Console") -> None:
-    lines = [
-        (
-            printable(model),
-            *(_with_error(**each["scores"][name]) for name in metrics),
-            f"{each['seconds']:.1f}",
-        )
-        for model, each in document.items()
-    ]
-    show_table(out, about, ["model", *(f"{name}>" for name in metrics), "seconds>"], lines)
+def _show(document: dict[str, Any], metrics: Sequence[str], about: str) -> None:
+    rows = []
+    for model, each in document.items():
+        scores = [_with_error(**each["scores"][name]) for name in metrics]
+        rows.append((printable(model), *scores, f"{each['seconds']:.1f}"))
+    heads = ["model", *(f"{name}>" for name in metrics), "seconds>"]
+    show_table(console(), about, heads, rows)
     for model, each in document.items():
         for error in each["errors"]:
-            line = f"failed: {printable(model)}: {printable(error)}"
-            out.print(line, markup=False, soft_wrap=True)
+            say(f"failed: {printable(model)}: {printable(error)}")
 
 
 def _with_error(mean: float, standard_error: float) -> str:
     has_error = standard_error == standard_error  # not nan, as with one seed
     return number(mean) + (f" ±{standard_error:.4f}" if has_error else "")
+
+
+@options.with_reading(*options.READING_FOR_MODEL)
+def score(
+    folder: model_cells.Folder,
+    files: options.Files,
+    reading: options.Reading,
+    train: Annotated[list[str] | None, option("FILE", TRAIN)] = None,
+    metrics: options.Metrics = None,
+    unknown: model_cells.UnknownCells = "error",
+    as_json: options.AsJson = False,
+) -> None:
+    """Score a model on held-out counts.
+
+    log-pmf-positive is the mean log probability of a count given that it is at
+    least one; mae-mean and mae-median the mean absolute error of the predicted
+    mean and median; coverage the share of counts in their interval.
+
+    \b
+    [bold]Examples[/]
+      tallyfold score model test.parquet --value count
+      tallyfold score model test.npz --train train.npz
+      tallyfold score model test.npz --metrics mae-median,coverage-95 --json
+    """  # noqa: D301
+    model = model_cells.load_model(folder)
+    zeros = model.get_params()["zeros"]
+    names = chosen_metrics(metrics, zeros, train is not None)
+    test = model_cells.counts_for(model, files, reading)
+    test = model_cells.known_cells(model, test, unknown)
+    cells = None if train is None else model_cells.counts_for(model, train, reading)
+    scores = scored(model, test, names, cells)
+    if as_json:
+        print_json({"cells": test.nnz, "zeros": zeros, "scores": scores})
+    else:
+        show_scores(f"Scores on {test.nnz:,} cells, zeros {zeros}", scores)
+
+
+def chosen_metrics(text: str | None, zeros: str | None, has_train: bool) -> list[str]:
+    """Return the names of scores that an option asks for: the usual ones, some, or all."""
+    from tallyfold.evaluation.metrics import METRICS, checked_metrics
+
+    if text is None:
+        return [*(["log-pmf"] if zeros == "observed" else []), *POSITIVE]
+    if text == "all":
+        return [name for name, each in METRICS.items() if has_train or each.needs != "train"]
+    return list(checked_metrics(options.names(text)))
+
+
+def scored(
+    model: "CountModel",
+    test: "CountTensor",
+    metrics: Sequence[str],
+    train: "CountTensor | None" = None,
+) -> Scores:
+    """Score a model on cells, and beside it, if there are cells to fit them on, its floors."""
+    from tallyfold.evaluation.compare import compare, floors
+    from tallyfold.evaluation.metrics import scores_of
+
+    found: Scores = {model.name: scores_of(model, test, metrics, train)}
+    if train is None:
+        return found
+    zeros = model.get_params()["zeros"]
+    for row in compare(floors(zeros), train, test, metrics).to_dict("records"):
+        found[str(row["model"])] = {name: row[name] for name in metrics}
+    return found
+
+
+def show_scores(title: str, scores: Scores) -> None:
+    """Print a table of scores, a column per model, and what is better of each."""
+    from tallyfold.evaluation.metrics import METRICS
+
+    rows = [
+        (name, METRICS[name].better, *(number(each[name]) for each in scores.values()))
+        for name in next(iter(scores.values()))
+    ]
+    heads = ["score", "better", *(f"{printable(name)}>" for name in scores)]
+    show_table(console(), title, heads, rows)

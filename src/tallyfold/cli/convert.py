@@ -1,20 +1,26 @@
-"""``tallyfold convert``: from one file format to another."""
+"""``tallyfold convert`` and ``tallyfold split``: from files of counts to files of counts."""
 
-from typing import Annotated
-
-import typer
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from tallyfold.cli import options
 from tallyfold.cli.files import refuse_inputs
-from tallyfold.cli.terminal import number_of, say, say_dropped
+from tallyfold.cli.options import argument, option
+from tallyfold.cli.terminal import number_of, printable, say, say_dropped
+from tallyfold.errors import ParameterError
+
+if TYPE_CHECKING:
+    from tallyfold.data.split import Split
+    from tallyfold.data.tensor import CountTensor
+
+USUAL_SHARE = 0.2
+Source = Annotated[str, argument("IN", "File to read, or a quoted glob.")]
 
 
 @options.with_reading(*options.READING)
 def convert(
-    source: Annotated[str, typer.Argument(metavar="IN", help="File to read, or a quoted glob.")],
-    target: Annotated[
-        str, typer.Argument(metavar="OUT", help="File to write; its ending decides.")
-    ],
+    source: Source,
+    target: Annotated[str, argument("OUT", "File to write; its ending decides.")],
     reading: options.Reading,
 ) -> None:
     """Read counts from one file and write them in another format.
@@ -36,3 +42,68 @@ def convert(
     say_dropped(tensor)
     sizes = " x ".join(f"{size:,}" for size in tensor.shape)
     say(f"wrote {number_of(tensor.nnz, 'cell')} ({sizes}) to {target}")
+
+
+@options.with_reading(*options.READING)
+def split(
+    source: Source,
+    train: Annotated[str, argument("TRAIN", "File to write the cells to fit on to.")],
+    test: Annotated[str, argument("TEST", "File to write the held-out cells to.")],
+    reading: options.Reading,
+    holdout: Annotated[
+        float | None, option("SHARE", f"Share to hold out: {USUAL_SHARE} if left out.")
+    ] = None,
+    by_entity: Annotated[
+        str | None, option("AXIS", "Hold out whole labels of this axis, not cells.")
+    ] = None,
+    after: Annotated[
+        str | None, option("AXIS=VALUE", "Hold out what came after a moment, such as a day.")
+    ] = None,
+    seed: Annotated[int, option("N", "Seed of the draw.", min=0)] = 0,
+) -> None:
+    """Split counts into a file to fit on and a file to test on.
+
+    Cells are held out at random, or all cells of some labels (--by-entity), or
+    those after a moment (--after). The endings of TRAIN and TEST decide their
+    formats.
+
+    \b
+    [bold]Examples[/]
+      tallyfold split counts.parquet train.parquet test.parquet --holdout 0.2
+      tallyfold split counts.npz train.npz test.npz --by-entity author --seed 1
+      tallyfold split counts.npz train.npz test.npz --after year=2009
+    """  # noqa: D301
+    from tallyfold.data.formats import write_counts
+    from tallyfold.data.formats.files import ending_of
+
+    options.check_share("--holdout", holdout)
+    if after is not None and (by_entity is not None or holdout is not None):
+        raise ParameterError(
+            "--after says what is held out; it excludes --holdout and --by-entity."
+        )
+    if Path(train).resolve() == Path(test).resolve():
+        raise ParameterError(f"TRAIN and TEST must be two files; both are {train!r}.")
+    for target in (train, test):
+        ending_of(Path(target))
+        refuse_inputs(target, [source])
+    tensor = reading.counts([source])
+    parts = _parts(tensor, USUAL_SHARE if holdout is None else holdout, by_entity, after, seed)
+    say_dropped(tensor)
+    for file, part in ((train, parts.train), (test, parts.test)):
+        write_counts(part, file)
+        say(f"wrote {number_of(part.nnz, 'cell')} to {printable(file)}")
+
+
+def _parts(
+    tensor: "CountTensor", holdout: float, by_entity: str | None, after: str | None, seed: int
+) -> "Split":
+    from tallyfold.data import split as ways
+    from tallyfold.data.label_types import label_from_text
+
+    if after is not None:
+        ((name, text),) = (options.pairs("--after", [after]) or {}).items()
+        moment = label_from_text(tensor.axis(name), text)
+        return ways.split_time(tensor, name, after=moment)
+    if by_entity is not None:
+        return ways.split_entities(tensor, by_entity, holdout, random_state=seed)
+    return ways.split(tensor, holdout, random_state=seed)

@@ -4,9 +4,8 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from tallyfold.cli.describe import facts_of, show
+from tallyfold.cli.options import option
 from tallyfold.cli.terminal import console, printable, say, show_frame
 
 if TYPE_CHECKING:
@@ -27,9 +26,9 @@ READING = (
 
 
 def demo(
-    report: Annotated[
-        Path, typer.Option("--report", metavar="FILE", help="Where to write the explorer page.")
-    ] = Path("tallyfold-demo.html"),
+    report: Annotated[Path, option("FILE", "Where to write the explorer page.")] = Path(
+        "tallyfold-demo.html"
+    ),
 ) -> None:
     """Fit models to the demo tensor, show what they found, and write a page to explore it.
 

@@ -4,10 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from rich.filesize import decimal
 
-from tallyfold.cli import model_options, options
-from tallyfold.cli.terminal import console, duration, print_json, printable, show_table, size
+from tallyfold.cli import options
+from tallyfold.cli.options import option
+from tallyfold.cli.terminal import console, duration, print_json, printable, show_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,13 +23,12 @@ Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 
 @options.with_reading(*options.READING)
 def describe(
-    files: model_options.Files,
+    files: options.Files,
     reading: options.Reading,
     busiest: Annotated[
-        int,
-        typer.Option(metavar="N", min=0, help="How many of the busiest labels to show per axis."),
+        int, option("N", "How many of the busiest labels to show per axis.", min=0)
     ] = 5,
-    as_json: model_options.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Describe the counts in a file: sizes, density, values, busiest labels.
 
@@ -117,7 +117,7 @@ def show(facts: dict[str, Any], out: "Console") -> None:
     sizes = " x ".join(f"{axis['size']:,}" for axis in facts["axes"])
     out.print(f"{names}: {sizes}", style="bold", markup=False)
     out.print(f"{facts['cells']:,} non-zero cells, {percent(facts['density'])} of all")
-    out.print(f"total {facts['total']:,}, {size(facts['bytes'])} in memory")
+    out.print(f"total {facts['total']:,}, {decimal(facts['bytes'])} in memory")
     if facts["cells"]:
         out.print(
             f"mean count {facts['mean']:.3g}, most frequent {facts['most_frequent']:,}, "
@@ -136,7 +136,7 @@ def show(facts: dict[str, Any], out: "Console") -> None:
 def _fit_line(fit: dict[str, Any]) -> str:
     least, most = (duration(fit[f"{end}_seconds"]) for end in ("least", "most"))
     what = f"a fit of {fit['model']} with {fit['components']} components"
-    return f"{what}: roughly {least} to {most}, {size(fit['bytes'])}"
+    return f"{what}: roughly {least} to {most}, {decimal(fit['bytes'])}"
 
 
 def _histogram_table(facts: dict[str, Any], ascii_only: bool) -> Table:

@@ -1,52 +1,63 @@
-"""``tallyfold fit``: from an event file to a saved model."""
+"""``tallyfold fit``: from an event file to a saved model, in one process or in several."""
 
-from typing import TYPE_CHECKING, Annotated
+import os
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from tallyfold.cli import model_folder, model_options, model_parameters, options
-from tallyfold.cli.fit_run import FitRun
-from tallyfold.cli.processes import Processes, in_many, run_in
+from tallyfold.cli import model_folder, model_parameters, options
+from tallyfold.cli.compare import Scores, chosen_metrics, scored, show_scores
+from tallyfold.cli.options import option
+from tallyfold.cli.processes import Processes, in_many, run_in, speaks
+from tallyfold.cli.progress import INTERRUPTED, noted_interrupt, shown_progress
+from tallyfold.cli.terminal import number_of, print_json, printable, say, say_dropped
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
+    from tallyfold.inference.distributed.process_group import ProcessGroup
+    from tallyfold.models.base import CountModel
+
+REASONS = {
+    "converged": "converged",
+    "validation": "held-out cells were not predicted better any more",
+    "max_iter": "the limit of iterations",
+    "interrupted": "interrupted",
+}
+"""Why a fit ended, in words."""
 
 
 @options.with_reading(*options.READING)
 def fit(
-    files: model_options.Files,
-    out: Annotated[
-        str, typer.Option("--out", "-o", metavar="FOLDER", help="Where to save the model.")
-    ],
+    files: options.Files,
+    out: Annotated[str, option("FOLDER", "Where to save the model.", "--out", "-o")],
     reading: options.Reading,
     model: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="Which model: vae-bptf if left out.", rich_help_panel="Model"
-        ),
+        option("NAME", "Which model: vae-bptf if left out.", rich_help_panel="Model"),
     ] = None,
     components: model_parameters.Components = None,
     zeros: model_parameters.Zeros = None,
     max_iter: model_parameters.MaxIter = None,
     parameters: model_parameters.Set = None,
     config: model_parameters.Config = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", help="Seed of the fit and of --holdout.")
-    ] = None,
+    seed: Annotated[int | None, option("N", "Seed of the fit and of --holdout.")] = None,
     holdout: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="Share of the cells to hold out and score on."),
+        float | None, option("SHARE", "Share of the cells to hold out and score on.")
     ] = None,
     refit: Annotated[
-        bool, typer.Option("--refit", help="After scoring, fit again on all cells and save that.")
+        bool, option(None, "After scoring, fit again on all cells and save that.", "--refit")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a fit that was interrupted or killed.")
+        bool, option(None, "Go on with a fit that was interrupted or killed.", "--resume")
     ] = False,
     overwrite: model_folder.Overwrite = False,
     processes: Processes = None,
-    as_json: model_options.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Fit a model to the counts in a file and save it in a folder.
 
@@ -88,3 +99,146 @@ def fit(
             return tensor
 
         fit_run.run(chosen, read, holdout, seed or 0, refit)
+
+
+class FitRun:
+    """One run of the verb; only the first of several processes has the tensors and prints."""
+
+    model: "CountModel"
+    group: "ProcessGroup"
+
+    def __init__(self, out: str, resume: bool, as_json: bool) -> None:
+        self.out, self.resume, self.as_json = out, resume, as_json
+        self.tensors: dict[str, CountTensor] = {}
+        self.seconds = 0.0
+        self.saved = False
+
+    def run(
+        self,
+        model: "CountModel",
+        read: Callable[[], "CountTensor"],
+        holdout: float | None,
+        seed: int,
+        refit: bool,
+    ) -> None:
+        """Read, fit, score on what was held out, and fit again on all cells if asked to."""
+        from tallyfold.inference.distributed.torch_group import many_processes
+
+        self.model = model
+        scores: Scores = {}
+        last = "training part" if holdout is not None and not refit else "all cells"
+        with many_processes(model.get_params().get("device", "cpu")) as self.group:
+            self.group.broadcast(lambda: self._read(read, holdout, seed))
+            if holdout is not None:
+                self._fit("training part")
+                scores = self._scores() if self.group.first else {}
+            if last == "all cells":
+                self._fit("all cells")
+        if self.group.first:
+            model_folder.clear_checkpoint(self.out)
+            self._report(self.tensors[last], scores)
+
+    def _read(self, read: Callable[[], "CountTensor"], holdout: float | None, seed: int) -> None:
+        """Read and split; in the first process, and if it cannot, all of them end."""
+        from tallyfold.data.split import split
+
+        whole = self.tensors["all cells"] = read()
+        if not self.as_json:
+            say_dropped(whole)
+        if self.resume and not model_folder.unfinished(self.out):
+            typer.echo(
+                f"tallyfold: {self.out} has no unfinished fit; this one starts afresh.", err=True
+            )
+        if holdout is not None:
+            parts = split(whole, holdout, random_state=seed)
+            self.tensors |= {"training part": parts.train, "test part": parts.test}
+
+    def _scores(self) -> Scores:
+        """Score on the held-out cells."""
+        from tallyfold.inference.distributed.process_group import ALONE, use_group
+
+        zeros, test = self.model.get_params()["zeros"], self.tensors["test part"]
+        metrics = chosen_metrics(None, zeros, True)
+        with use_group(ALONE):
+            scores = scored(self.model, test, metrics, self.tensors["training part"])
+        if not self.as_json:
+            show_scores(f"Scores on {test.nnz:,} held-out cells, zeros {zeros}", scores)
+            say("")
+        return scores
+
+    def _fit(self, what: str) -> None:
+        """Fit one of the tensors and save; after Ctrl-C save what is there, say so and end."""
+        from tallyfold.inference.distributed.scatter import scatter
+
+        if self.group.stop_asked():  # while nothing was being fitted
+            raise KeyboardInterrupt
+        checkpoint = os.path.join(self.out, model_folder.CHECKPOINT, what.replace(" ", "-"))
+        part = scatter(lambda: self.tensors[what])
+        start = time.perf_counter()
+        with noted_interrupt() as messages, shown_progress(what) as callback:
+            callbacks = [callback] if self.group.first else []
+            self.model.fit(part, checkpoint=checkpoint, resume=self.resume, callbacks=callbacks)
+        self.seconds = time.perf_counter() - start
+        self.group.broadcast(lambda: self.model.save(self.out))
+        self.saved = True
+        if messages:
+            self._say_stopped(
+                f"{messages[0]} It is saved in {self.out}; the same command with --resume goes on."
+            )
+
+    def _say_stopped(self, line: str) -> NoReturn:
+        if speaks():
+            typer.echo(f"tallyfold: {line}", err=True)
+        raise typer.Exit(INTERRUPTED)
+
+    @contextmanager
+    def said_if_stopped(self) -> Iterator[None]:
+        """Say what is left after a Ctrl-C that came while no iterations were done."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            line = "Stopped before the first iteration was done: nothing was saved."
+            if self.saved:
+                line = f"Stopped after a fit; its model is saved in {self.out}."
+            self._say_stopped(line)
+
+    def _report(self, cells: "CountTensor", scores: Scores) -> None:
+        fitted = self.model.fitted_
+        if self.as_json:
+            document = {
+                "out": self.out,
+                "model": self.model.name,
+                "parameters": fitted.parameters,
+                "axes": {axis.name: len(axis) for axis in cells.axes},
+                "cells": cells.nnz,
+                "iterations": len(fitted.history),
+                "reason": fitted.reason,
+                "seconds": self.seconds,
+                "validation_score": fitted.validation_score,
+                "scores": scores,
+            }
+            print_json(document)
+            return
+        shape = " x ".join(f"{printable(axis.name)} {len(axis):,}" for axis in cells.axes)
+        say(f"{self.model.name} on {cells.nnz:,} cells of {shape}")
+        say(self._course())
+        say(f"wrote {printable(self.out)}\n\nNext:")
+        for line in self._next():
+            say(f"  {line}")
+
+    def _course(self) -> str:
+        """Return how the fit went: how long it took, and its iterations if it has any."""
+        fitted = self.model.fitted_
+        if not {"max_iter", "n_components"} & set(self.model.get_params()):
+            return f"{self.seconds:.1f} s"
+        ended = REASONS.get(fitted.reason, fitted.reason)
+        iterations = number_of(len(fitted.history), "iteration")
+        return f"{iterations}, {self.seconds:.1f} s, ended by: {ended}"
+
+    def _next(self) -> Iterator[str]:
+        """Yield commands to try on the model."""
+        folder, longest = shlex.quote(self.out), max(self.model.axes_, key=len)
+        if self.model.fitted_.factors is not None and "n_components" in self.model.get_params():
+            yield f"tallyfold components {folder} --axis {shlex.quote(longest.name)}"
+        yield f"tallyfold predict {folder} cells.csv --out predictions.csv"
+        yield f"tallyfold report {folder} --out report.html"

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from tallyfold.cli.files import refuse_unwritable
+from tallyfold.cli.options import option
 from tallyfold.errors import StorageError
 
 if TYPE_CHECKING:
@@ -17,10 +16,7 @@ CHECKPOINT = "checkpoint"
 """Kept until the fit is done, so that a killed or interrupted one can go on."""
 OURS = ("model.json", "arrays*.safetensors", ".writing-*")
 
-
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace a model that is in the folder.")
-]
+Overwrite = Annotated[bool, option(None, "Replace a model that is in the folder.", "--overwrite")]
 
 
 def check_model_folder(out: str, overwrite: bool, resume: bool | None = None) -> None:

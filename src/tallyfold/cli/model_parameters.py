@@ -1,14 +1,14 @@
 """Which model, with which parameters: from the command line and from a file."""
 
 import difflib
+import functools
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
+from tallyfold.cli.options import option
 from tallyfold.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 DEFAULT = "vae-bptf"
 
 
-def _model(metavar: str, words: str, *names: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=words, rich_help_panel="Model")
-
-
+_model = functools.partial(option, rich_help_panel="Model")
 SET = "Any parameter of the model; none, true and false are words. Repeatable."
 Set = Annotated[list[str] | None, _model("NAME=VALUE", SET, "--set")]
 CONFIG = (

@@ -17,28 +17,35 @@ if TYPE_CHECKING:
 Verb = Callable[..., None]
 
 
-def _data(name: str, metavar: str | None, words: str) -> Any:
-    return typer.Option(name, metavar=metavar, help=words, rich_help_panel="Data")
+def option(metavar: str | None, words: str, *names: str, **more: Any) -> Any:
+    """Describe an option: what stands for its value in the help, and its help."""
+    return typer.Option(*names, metavar=metavar, help=words, **more)
 
 
-Axes = Annotated[str | None, _data("--axes", "A,B,...", "Columns that become axes, in this order.")]
-Value = Annotated[
-    str | None,
-    _data("--value", "COLUMN", "Column that holds the counts. Without it, rows are counted."),
-]
-CountRows = Annotated[
-    bool, _data("--count-rows", None, "Count rows even if there is a column called 'count'.")
-]
+def argument(metavar: str, words: str) -> Any:
+    """Describe an argument: what stands for it in the help, and its help."""
+    return typer.Argument(metavar=metavar, help=words)
+
+
+Files = Annotated[list[str], argument("FILE", "One file, several, a quoted glob, or - for CSV.")]
+AsJson = Annotated[bool, option(None, "Write one JSON object, for a program to read.", "--json")]
+METRICS = "Which scores, if not the usual ones."
+Metrics = Annotated[str | None, option("A,B,...|all", METRICS)]
+
+_data = functools.partial(option, rich_help_panel="Data")
+Axes = Annotated[str | None, _data("A,B,...", "Columns that become axes, in this order.")]
+VALUE = "Column that holds the counts. Without it, rows are counted."
+Value = Annotated[str | None, _data("COLUMN", VALUE)]
+COUNT_ROWS = "Count rows even if there is a column called 'count'."
+CountRows = Annotated[bool, _data(None, COUNT_ROWS, "--count-rows")]
 BIN = "Round a time axis to year, quarter, month, week, day or hour. Repeatable."
-Bins = Annotated[list[str] | None, _data("--bin", "AXIS=UNIT", BIN)]
+Bins = Annotated[list[str] | None, _data("AXIS=UNIT", BIN, "--bin")]
 MIN_NONZEROS = "Keep labels with at least N cells, until that holds for all. Repeatable."
-MinNonzeros = Annotated[list[str] | None, _data("--min-nonzeros", "AXIS=N", MIN_NONZEROS)]
-Top = Annotated[
-    list[str] | None,
-    _data("--top", "AXIS=N", "Keep the N labels with the most counts. Repeatable."),
-]
+MinNonzeros = Annotated[list[str] | None, _data("AXIS=N", MIN_NONZEROS)]
+TOP = "Keep the N labels with the most counts. Repeatable."
+Top = Annotated[list[str] | None, _data("AXIS=N", TOP)]
 DELIMITER = "What separates the columns of a CSV file, if not a comma."
-Delimiter = Annotated[str | None, _data("--delimiter", "SIGN", DELIMITER)]
+Delimiter = Annotated[str | None, _data("SIGN", DELIMITER)]
 
 READING = {
     "axes": Axes,
@@ -57,8 +64,29 @@ READING_FOR_MODEL = ("value", "count_rows", "bins", "delimiter")
 class Reading:
     """How to read counts: the options that were given, as keywords of `tallyfold.read_counts`."""
 
-    def __init__(self, **given: Any) -> None:
-        self.keywords = reading(**given)
+    def __init__(
+        self,
+        value: str | None,
+        count_rows: bool,
+        bins: list[str] | None,
+        delimiter: str | None,
+        axes: str | None = None,
+        min_nonzeros: list[str] | None = None,
+        top: list[str] | None = None,
+    ) -> None:
+        if count_rows and value is not None:
+            raise ParameterError("--value and --count-rows exclude each other.")
+        keywords = {
+            "axes": None if axes is None else names(axes),
+            "value": value,
+            "bins": pairs("--bin", bins),
+            "min_nonzeros": numbers("--min-nonzeros", min_nonzeros),
+            "top": numbers("--top", top),
+            "delimiter": delimiter,
+        }
+        self.keywords = {name: one for name, one in keywords.items() if one is not None}
+        if count_rows:
+            self.keywords["value"] = None
 
     def counts(self, files: Sequence[str]) -> "CountTensor":
         """Read counts from one file, several, or standard input."""
@@ -95,7 +123,7 @@ def with_reading(*names: str) -> Callable[[Verb], Verb]:
     return decorated
 
 
-def names(text: str | None) -> list[str] | None:
+def names(text: str | None) -> list[str]:
     """Split ``author,word`` at its commas; a name that has a comma goes in double quotes.
 
     Examples
@@ -103,9 +131,7 @@ def names(text: str | None) -> list[str] | None:
     >>> names('author, "last, first", year')
     ['author', 'last, first', 'year']
     """
-    if text is None:
-        return None
-    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    return [name.strip() for name in next(csv.reader([text or ""], skipinitialspace=True), [])]
 
 
 def pairs(option: str, texts: list[str] | None) -> dict[str, str] | None:
@@ -145,30 +171,6 @@ def numbers(option: str, texts: list[str] | None) -> dict[str, int] | None:
                 f"{option} wants AXIS=N with a whole number; got '{axis}={value}'."
             )
     return {axis: int(value) for axis, value in found.items()}
-
-
-def reading(
-    axes: str | None = None,
-    value: str | None = None,
-    count_rows: bool = False,
-    bins: list[str] | None = None,
-    min_nonzeros: list[str] | None = None,
-    top: list[str] | None = None,
-    delimiter: str | None = None,
-) -> dict[str, Any]:
-    """Turn the shared options into keywords of `tallyfold.read_counts`: those that were given."""
-    if count_rows and value is not None:
-        raise ParameterError("--value and --count-rows exclude each other.")
-    keywords = {
-        "axes": names(axes),
-        "value": value,
-        "bins": pairs("--bin", bins),
-        "min_nonzeros": numbers("--min-nonzeros", min_nonzeros),
-        "top": numbers("--top", top),
-        "delimiter": delimiter,
-    }
-    given = {name: choice for name, choice in keywords.items() if choice is not None}
-    return {**given, "value": None} if count_rows else given
 
 
 def check_share(option: str, share: float | None) -> None:

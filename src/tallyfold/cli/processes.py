@@ -10,21 +10,15 @@ from typing import Annotated
 
 import typer
 
+from tallyfold.cli.options import option
 from tallyfold.errors import ParameterError, ProcessError
 from tallyfold.inference.distributed.launched import processes_started
 
 COMMAND_LINE: ContextVar[list[str]] = ContextVar("tallyfold_command_line")
 """The words that the command was given."""
 
-Processes = Annotated[
-    int | None,
-    typer.Option(
-        "--processes",
-        metavar="N",
-        min=1,
-        help="Share the fit between N processes on this machine (bptf and vae-bptf).",
-    ),
-]
+PROCESSES = "Share the fit between N processes on this machine (bptf and vae-bptf)."
+Processes = Annotated[int | None, option("N", PROCESSES, min=1)]
 
 
 def speaks() -> bool:

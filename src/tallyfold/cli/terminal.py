@@ -188,20 +188,9 @@ def number_of(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def size(number_of_bytes: int) -> str:
-    """Return a number of bytes for people.
-
-    Examples
-    --------
-    >>> size(1_234_567)
-    '1.2 MB'
-    """
-    value = float(number_of_bytes)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
+def number(value: float | None) -> str:
+    """Return a number for a table, with four digits; a dash for a missing one."""
+    return NOTHING if value is None or value != value else f"{value:.4f}"
 
 
 def duration(seconds: float) -> str:

@@ -1,20 +1,25 @@
-"""One fit and its scores; a failure becomes part of the row."""
+"""One fit: its scores, time and memory; a failure becomes part of the row."""
 
 from __future__ import annotations
 
 import math
+import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import InterruptedWarning, ParameterError, TallyfoldError
-from tallyfold.evaluation.memory import peak_memory
 from tallyfold.evaluation.metrics import Metric, scores_of
 from tallyfold.evaluation.predictions import Predictions
 from tallyfold.models.base import CountModel
+
+_STATUS = Path("/proc/self/status")
+_RESET = Path("/proc/self/clear_refs")
 
 Scores = Mapping[str, Metric | Callable[[Predictions], float | None]]
 """Scores by name: those of `METRICS`, and functions of one's own."""
@@ -74,3 +79,40 @@ def _number(name: str, value: Any) -> float | None:
     if not isinstance(value, Real):
         raise ParameterError(f"the score {name!r} must return a number or None; got {value!r}.")
     return float(value) if math.isfinite(value) else None
+
+
+class Peak:
+    """The peak of resident memory, in MiB; None until the work is done."""
+
+    mib: float | None = None
+
+
+@contextmanager
+def peak_memory() -> Iterator[Peak]:
+    """Measure the most memory that this process had resident while the block ran.
+
+    What was resident before counts too. Linux forgets the earlier peak when asked; elsewhere the
+    figure is the peak of the whole process so far, so an upper limit.
+    """
+    peak = Peak()
+    with suppress(OSError):  # not Linux, or not allowed: the peak so far stays in
+        _RESET.write_text("5")
+    try:
+        yield peak
+    finally:
+        peak.mib = _peak_mib()
+
+
+def _peak_mib() -> float:
+    try:
+        lines = _STATUS.read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
+    except (OSError, StopIteration):
+        return _peak_of_process()
+
+
+def _peak_of_process() -> float:
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 1024

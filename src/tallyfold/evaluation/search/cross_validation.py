@@ -6,19 +6,11 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from tallyfold.data.split import Split, k_folds
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import (
-    InferenceError,
-    InterruptedWarning,
-    ParameterError,
-    TallyfoldError,
-)
+from tallyfold.errors import InferenceError, InterruptedWarning, ParameterError, TallyfoldError
 from tallyfold.evaluation.fit_and_score import fit_whole
 from tallyfold.evaluation.metrics import METRICS, scores_of
 from tallyfold.inference.fit.checkpoint import fingerprint
@@ -26,6 +18,9 @@ from tallyfold.models.base import CountModel, checked_tensor
 from tallyfold.models.parameters import SEED, check_parameters, integer
 from tallyfold.models.registry import MODELS
 from tallyfold.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LARGEST_SEED = 2**63
 
@@ -132,25 +127,11 @@ def metric_for(model: CountModel, metric: str | None) -> str:
 def warn_interrupted(work: str, done: str, stored: bool) -> None:
     """Warn that Ctrl-C came before all was done, and say how to go on."""
     how = " Make the same call to go on." if stored else ""
-    warnings.warn(
-        f"the {work} was interrupted after {done}.{how}",
-        InterruptedWarning,
-        stacklevel=3,
-    )
+    message = f"the {work} was interrupted after {done}.{how}"
+    warnings.warn(message, InterruptedWarning, stacklevel=3)
 
 
-def standard_error(scores: Sequence[float] | npt.NDArray[np.float64]) -> float | None:
-    """Return the standard error of a mean over folds; None for fewer than two."""
-    if len(scores) < 2:
-        return None
-    return float(np.std(scores, ddof=1) / np.sqrt(len(scores)))
-
-
-def difference_error(difference_F: npt.NDArray[np.float64]) -> float:
-    """Return the standard error of a mean difference over folds.
-
-    The training parts of folds have cells in common, so the differences are not independent. Nadeau
-    and Bengio's correction puts 1/k + (test cells / training cells) in the place of 1/k.
-    """
-    folds = len(difference_F)
-    return float(np.std(difference_F, ddof=1) * np.sqrt(1 / folds + 1 / (folds - 1)))
+def first_error(rows: pd.DataFrame) -> str:
+    """Return the first error of fits that failed, as the end of a message."""
+    errors = rows["error"].dropna()
+    return f" The first error: {errors.iloc[0]}" if len(errors) else ""

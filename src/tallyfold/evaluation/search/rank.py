@@ -6,24 +6,28 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import ParameterError, StorageError
+from tallyfold.errors import InferenceError, ParameterError, StorageError
+from tallyfold.evaluation.metrics import METRICS
 from tallyfold.evaluation.row_folder import write_results
 from tallyfold.evaluation.search.cross_validation import (
     cross_validation,
+    first_error,
     fresh_model,
     warn_interrupted,
 )
-from tallyfold.evaluation.search.rank_choice import RankChoice
 from tallyfold.evaluation.search.study import refuse_other
 from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import check_parameters, integer
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Rows = dict[tuple[int, int], dict[str, Any]]
 """Scores by number of components and fold."""
@@ -42,6 +46,99 @@ class RankProgress(NamedTuple):
     components: int
     fold: int
     score: float | None
+
+
+@dataclass(frozen=True)
+class RankChoice:
+    """Scores of models with few and many components, and the number to choose.
+
+    Attributes
+    ----------
+    metric
+        The score that was compared.
+    one_standard_error
+        Whether `chosen` is the smallest number that is not clearly worse than the best.
+    scores
+        A row per number of components and fold: the score, seconds, and the error of a fit that
+        failed.
+    folds
+        How many there are; None for as many as `scores` has.
+    interrupted
+        Whether Ctrl-C came before all was tried.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.simulate((30, 20, 10), n_components=2, density=0.3).tensor
+    >>> choice = select_rank(tensor, (1, 2, 3), tf.BPTF(max_iter=30), folds=3)
+    >>> choice.chosen
+    2
+    >>> choice.table.columns.tolist()[:4]
+    ['components', 'mean', 'se', 'difference']
+    """
+
+    metric: str
+    one_standard_error: bool
+    scores: pd.DataFrame = field(repr=False)
+    folds: int | None = None
+    interrupted: bool = False
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row per number of components.
+
+        Its mean score over the folds and that mean's standard error; by how much it is worse than
+        the best, and the standard error of this, taken over the same folds; how many folds were
+        scored and failed; and the seconds of all fits.
+        """
+        groups, losses = self.scores.groupby("components"), self._losses
+        behind = losses if losses.empty else losses.sub(losses[self.best], axis="index")
+        table = groups["score"].agg(mean="mean", se="sem")
+        table["difference"], table["difference_se"] = behind.mean(), _difference_error(behind)
+        table["folds"] = groups["score"].count()
+        table["failed"] = groups["error"].count()
+        table["seconds"] = groups["seconds"].sum()
+        return table.reset_index()
+
+    @property
+    def best(self) -> int:
+        """The number of components with the best mean score; of equals, the smallest."""
+        if self._losses.empty:
+            why = first_error(self.scores)
+            raise InferenceError(f"no number of components was scored in every fold.{why}")
+        return int(self._losses.mean().idxmin())
+
+    @property
+    def chosen(self) -> int:
+        """The number of components to use."""
+        best, losses = self.best, self._losses
+        if not self.one_standard_error:
+            return best
+        behind = losses.sub(losses[best], axis="index")
+        return int((behind.mean() <= _difference_error(behind)).idxmax())
+
+    @property
+    def at_edge(self) -> bool:
+        """Whether the chosen number is the largest that was tried: more may be better still."""
+        return self.chosen == self.scores["components"].max()
+
+    @property
+    def _losses(self) -> pd.DataFrame:
+        """A row per fold, a column per number scored in each: only they can be compared."""
+        table = self.scores.pivot(index="fold", columns="components", values="score")
+        if self.folds is not None:
+            table = table.reindex(range(self.folds))
+        return table.dropna(axis="columns").map(METRICS[self.metric].loss)
+
+
+def _difference_error(difference: pd.DataFrame) -> pd.Series[float]:
+    """Return the standard errors of mean differences over folds, a row each.
+
+    The training parts of folds have cells in common, so the differences are not independent. Nadeau
+    and Bengio's correction puts 1/k + (test cells / training cells) in the place of 1/k.
+    """
+    folds = len(difference)
+    return difference.std() * np.sqrt(1 / folds + 1 / (folds - 1))
 
 
 def select_rank(

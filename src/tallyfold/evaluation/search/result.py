@@ -14,7 +14,7 @@ import numpy as np
 from tallyfold.errors import InferenceError
 from tallyfold.evaluation.metrics import METRICS
 from tallyfold.evaluation.row_folder import write_results
-from tallyfold.evaluation.search.cross_validation import CrossValidation, standard_error
+from tallyfold.evaluation.search.cross_validation import CrossValidation, first_error
 from tallyfold.evaluation.search.spaces import CheckedSpace
 from tallyfold.models.base import CountModel
 
@@ -109,8 +109,7 @@ class Search:
     def _best_row(self) -> int:
         rows = self._best_rows()
         if rows.empty:
-            errors = self.trials["error"].dropna()
-            why = f" The first error: {errors.iloc[0]}" if len(errors) else ""
+            why = first_error(self.trials)
             raise InferenceError(f"no trial of the search is complete, so there is no best.{why}")
         return int(rows.index[0])
 
@@ -139,7 +138,7 @@ def _scores(trial: FrozenTrial) -> dict[str, Any]:
         "state": STATES[trial.state.name],
         **{f"fold_{fold + 1}": score for fold, score in enumerate(scores)},
         "mean": float(np.mean(scores)) if scores else None,
-        "se": standard_error(scores),
+        "se": float(np.std(scores, ddof=1) / len(scores) ** 0.5) if len(scores) > 1 else None,
         "seconds": None if trial.duration is None else trial.duration.total_seconds(),
         "error": trial.user_attrs.get("error"),
     }

@@ -4,31 +4,72 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
+from tallyfold.evaluation.metrics import METRICS
+from tallyfold.evaluation.search import study as stored_study
 from tallyfold.evaluation.search.cross_validation import (
+    CrossValidation,
     cross_validation,
     fresh_model,
     warn_interrupted,
 )
-from tallyfold.evaluation.search.result import Search
-from tallyfold.evaluation.search.spaces import Space, space_for
+from tallyfold.evaluation.search.result import STATES, Search, search_of
+from tallyfold.evaluation.search.spaces import CheckedSpace, Space, space_for
 from tallyfold.evaluation.search.study import SEARCH_FILE, opened_study, require_optuna
-from tallyfold.evaluation.search.trials import SearchProgress, TrialRunner
 from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import check_parameters, integer
 
 if TYPE_CHECKING:
+    from optuna import Study, Trial
     from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
     from optuna.storages import BaseStorage
+    from optuna.trial import FrozenTrial
 
 FIRST_TRIALS, FIRST_FOLDS = 5, 1
 """No trial is pruned before `FIRST_TRIALS` are finished, nor after its first fold alone."""
+MOST_REPEATS = 10
+"""Points of a grid that TPE proposes again, one after the other, before a new one is drawn."""
+POLL = 0.5
+"""Seconds between two looks at the trials of other processes."""
+
+
+class SearchProgress(NamedTuple):
+    """What a callback is given after each fold, and at the end of each trial.
+
+    Attributes
+    ----------
+    trial, trials
+        The trial's number, from 1 on, and how many there are to be.
+    fold, folds
+        How many of its folds are done.
+    state
+        ``"running"``, ``"complete"``, ``"pruned"`` or ``"failed"``.
+    score, best
+        Its mean score so far, and that of the best finished trial; None if there is none yet.
+    parameters
+        What it tries.
+    """
+
+    trial: int
+    trials: int
+    fold: int
+    folds: int
+    state: str
+    score: float | None
+    best: float | None
+    parameters: Mapping[str, Any]
 
 
 def tune(
@@ -136,3 +177,151 @@ def _pruner(pruner: Any) -> BasePruner:
     raise ParameterError(
         f"`pruner` must be 'median', None or a pruner of Optuna's; got {pruner!r}."
     )
+
+
+@dataclass
+class TrialRunner:
+    """Runs the open trials of a study that other processes may share."""
+
+    study: Study
+    space: CheckedSpace
+    total: int
+    validation: CrossValidation
+    callback: Callable[[SearchProgress], None] | None
+    repeats: int = 0
+
+    @property
+    def size(self) -> int:
+        """How many trials there are to be: all points of a grid that has no more."""
+        return int(min(self.total, self.space.size))
+
+    def run(self) -> bool:
+        """Run trials until none is open; tell whether Ctrl-C came first."""
+        try:
+            while self._has_open() or self._has_open_after_waiting():
+                self._run_one()
+        except KeyboardInterrupt:
+            return True
+        return False
+
+    def search(self) -> Search:
+        """Return what the trials have come to."""
+        return search_of(self._counted(), self.space, self.validation)
+
+    def _run_one(self) -> None:
+        def ended(_: Study, trial: FrozenTrial) -> None:
+            self._report(trial, STATES[trial.state.name])
+
+        try:
+            self.study.optimize(self._objective, n_trials=1, callbacks=[ended])
+        except ValueError as error:
+            # Without a heartbeat for too long (a suspended machine), it is another process's now.
+            if not str(error).startswith("Cannot tell"):
+                raise
+
+    def _counted(self) -> list[FrozenTrial]:
+        """Return the trials that count: one per point of a grid, and none that was abandoned."""
+        from optuna.trial import TrialState
+
+        counted: dict[str, FrozenTrial] = {}
+        began = datetime.now() - timedelta(seconds=stored_study.GRACE)
+        for trial in self.study.get_trials(deepcopy=False):
+            whole = len(trial.params) == len(self.space.dimensions)
+            if trial.state == TrialState.FAIL and "error" not in trial.user_attrs:
+                continue  # interrupted, retried or a repeat
+            start = trial.datetime_start
+            if trial.state == TrialState.RUNNING and not whole and start and start < began:
+                continue  # its process was killed before the first heartbeat
+            point = json.dumps(trial.params, sort_keys=True)
+            key = point if whole and self.space.size < math.inf else str(trial.number)
+            counted.setdefault(key, trial)
+        return list(counted.values())
+
+    def _position(self, number: int) -> int | None:
+        """Return the position of a trial among those that count; None for one that does not."""
+        numbers = [trial.number for trial in self._counted()]
+        return numbers.index(number) if number in numbers else None
+
+    def _has_open(self) -> bool:
+        from optuna.trial import TrialState
+
+        counted = self._counted()
+        return len(counted) < self.size or any(t.state == TrialState.WAITING for t in counted)
+
+    def _has_open_after_waiting(self) -> bool:
+        """Wait until the running trials of other processes end, or one grace period.
+
+        A process that was killed has given no heartbeat by then, and its trial is open again.
+        """
+        import optuna
+
+        until = time.monotonic() + stored_study.GRACE + 2
+        while not self._has_open():
+            running = any(t.state == optuna.trial.TrialState.RUNNING for t in self._counted())
+            if not running or time.monotonic() > until:
+                return False
+            time.sleep(POLL)
+            optuna.storages.fail_stale_trials(self.study)
+        return True
+
+    def _objective(self, trial: Trial) -> float:
+        """Choose a point and return its loss; nan makes a failed trial."""
+        import optuna
+
+        self.study.sampler = self._sampler(trial.number)
+        for dimension in self.space.dimensions:
+            dimension.suggest(trial)
+        if self._position(trial.number) is None:  # an earlier trial has this point
+            self.repeats += 1
+            return math.nan
+        self.repeats = 0
+        try:
+            return self._loss_over_folds(trial)
+        except (optuna.TrialPruned, optuna.exceptions.UpdateFinishedTrialError):
+            raise
+        except BaseException:
+            self.study.enqueue_trial(trial.params)  # for whoever goes on
+            raise
+
+    def _sampler(self, number: int) -> BaseSampler:
+        """Return a sampler whose proposals depend on the seed, the position and what is known.
+
+        A search that was interrupted so takes the way it would have taken, and processes that
+        share one do not propose the same.
+        """
+        from optuna.samplers import BruteForceSampler, TPESampler
+
+        state = [self.validation.random_state, self._position(number) or 0, self.repeats]
+        seed = int(np.random.default_rng(state).integers(2**32))
+        is_grid = self.space.size <= self.total or self.repeats >= MOST_REPEATS
+        return BruteForceSampler(seed) if is_grid else TPESampler(seed=seed)
+
+    def _loss_over_folds(self, trial: Trial) -> float:
+        from optuna import TrialPruned
+
+        metric, scores, loss = METRICS[self.validation.metric], [], math.nan
+        parameters = self.space.parameters(trial.params)
+        for fold in range(len(self.validation.folds)):
+            score, error = self.validation.attempt(parameters, fold)
+            if score is None:
+                trial.set_user_attr("error", error)
+                return math.nan
+            scores.append(score)
+            loss = metric.loss(float(np.mean(scores)))
+            trial.set_user_attr("scores", scores)
+            trial.report(loss, fold)
+            self._report(trial, "running")
+            if fold + 1 < len(self.validation.folds) and trial.should_prune():
+                raise TrialPruned
+        return loss
+
+    def _report(self, trial: Trial | FrozenTrial, state: str) -> None:
+        position = self._position(trial.number)
+        if self.callback is None or position is None:
+            return
+        scores, folds = trial.user_attrs.get("scores", []), len(self.validation.folds)
+        mean, best = float(np.mean(scores)) if scores else None, self.search().finished_best()
+        shown = self.space.parameters(trial.params)
+        self.callback(
+            SearchProgress(position + 1, self.size, len(scores), folds, state, mean, best, shown)
+        )

@@ -1,21 +1,31 @@
 """Runs that take long: how they show progress, and how they end after Ctrl-C."""
 
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 
 from tallyfold.cli.files import refuse_unwritable
-from tallyfold.cli.terminal import NOTHING
+from tallyfold.cli.terminal import duration
 from tallyfold.errors import InterruptedWarning, ParameterError
+
+if TYPE_CHECKING:
+    from tallyfold.inference.fit.loop import Progress
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
 GO_ON = "run the same command to go on"
+
+LOG_SECONDS = 30
+"""Seconds between two lines where there is no terminal."""
+RECENT = 10
+"""Iterations that the remaining time is estimated from: first ones may be quicker or slower."""
 
 Show = Callable[[float, int, str, bool], None]
 
@@ -74,6 +84,53 @@ def end(interrupted: bool, has_result: bool, kept: bool) -> None:
     raise typer.Exit(INTERRUPTED)
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """Return a number for a table; a dash for a missing one."""
-    return NOTHING if value is None or value != value else f"{value:.{digits}f}"
+@contextmanager
+def shown_progress(what: str) -> Iterator["Callable[[Progress], None]"]:
+    """Give a callback that shows a fit on standard error: a bar, or now and then a line."""
+    seconds: list[float] = []
+    last_line = time.monotonic()
+    with progress() as show:
+
+        def callback(step: "Progress") -> None:
+            nonlocal last_line
+            iteration = step.iteration
+            if iteration.number == 1:
+                seconds.clear()  # another member of a mixture of fits begins
+            seconds.append(iteration.seconds)
+            log = time.monotonic() - last_line >= LOG_SECONDS
+            last_line = time.monotonic() if log else last_line
+            left = _seconds_left(seconds, iteration.number, step.max_iter)
+            words = [f"objective {iteration.objective:.5g}"]
+            if iteration.validation is not None:
+                words.append(f"held out {iteration.validation:.4f}")
+            words.append(f"up to {duration(left)} left")
+            line = ", ".join(words)
+            if log:
+                line = f"{what}: iteration {iteration.number} of {step.max_iter}, {line}"
+            show(iteration.number, step.max_iter, line, log)
+
+        yield callback
+
+
+def _seconds_left(seconds: list[float], number: int, max_iter: int) -> float:
+    recent = seconds[-RECENT - 1 :]
+    each = (recent[-1] - recent[0]) / (len(recent) - 1) if len(recent) > 1 else recent[0] / number
+    return each * (max_iter - number)
+
+
+@contextmanager
+def noted_interrupt() -> Iterator[list[str]]:
+    """Give a list that gets the message of a fit interrupted by Ctrl-C; other warnings go on."""
+    messages: list[str] = []
+    with warnings.catch_warnings():
+        show_other = warnings.showwarning
+
+        def note(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if issubclass(category, InterruptedWarning):
+                messages.append(str(message))
+            else:
+                show_other(message, category, *rest, **more)
+
+        warnings.showwarning = note
+        warnings.simplefilter("always", InterruptedWarning)
+        yield messages

@@ -1,0 +1,258 @@
+"""A fitted model on cells it is given: ``tallyfold predict``, ``surprise`` and ``fold-in``."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallyfold.cli import model_folder, options
+from tallyfold.cli.files import STREAM, check_rows_target, files_of, write_tables
+from tallyfold.cli.options import Reading, argument, option
+from tallyfold.cli.terminal import (
+    console,
+    number_of,
+    print_json,
+    printable,
+    records,
+    say,
+    show_frame,
+)
+from tallyfold.errors import LabelError, ParameterError
+
+if TYPE_CHECKING:
+    from tallyfold.data.tensor import CountTensor
+    from tallyfold.models.base import CountModel
+
+Folder = Annotated[str, argument("MODEL", "Folder of a fitted model.")]
+Level = Annotated[float, option(None, "Of the interval from low to high.")]
+UNKNOWN = "Cells with labels the model does not know: stop, or leave them out."
+UnknownCells = Annotated[str, option("error|skip", UNKNOWN, rich_help_panel="Data")]
+PREDICTIONS = "Parquet, CSV, TSV or JSON lines, by its ending; - for CSV to standard output."
+
+FORMATS = {
+    "count": ",d",
+    "mean": ".3g",
+    "low": ",d",
+    "high": ",d",
+    "log10_p": ".1f",
+    "by_chance": ".2g",
+}
+USUAL = 20
+"""How many cells are shown."""
+
+
+def load_model(folder: str) -> "CountModel":
+    """Load the model in a folder."""
+    from tallyfold.models.storage import load
+
+    return load(folder)
+
+
+def counts_for(model: "CountModel", files: Sequence[str], reading: Reading) -> "CountTensor":
+    """Read counts on the axes of a model; labels get the types that the model's have."""
+    from tallyfold.data.label_types import with_types_of
+
+    names = [axis.name for axis in model.axes_]
+    with files_of(files) as paths:
+        if reading.keywords or not _holds_axes(paths):
+            reading.keywords["axes"] = names
+        tensor = reading.counts(paths)
+    if set(tensor.names) != set(names):
+        raise LabelError(
+            f"the counts must have the model's axes {', '.join(names)}; {files[0]} has "
+            f"{', '.join(tensor.names)}."
+        )
+    return with_types_of(tensor, model.axes_)
+
+
+def known_cells(model: "CountModel", tensor: "CountTensor", unknown: str) -> "CountTensor":
+    """Leave out cells with labels that the model does not know, and say so; or refuse them."""
+    import numpy as np
+
+    from tallyfold.models.cells import cell_positions
+
+    if unknown not in ("error", "skip"):
+        raise ParameterError(f"--unknown must be 'error' or 'skip'; got {unknown!r}.")
+    known_NM = cell_positions(model.axes_, tensor, "prior") >= 0
+    known_N = np.asarray(known_NM.all(axis=1))
+    if known_N.all():
+        return tensor
+    cell, axis = (int(first[0]) for first in (~known_NM).nonzero())
+    name = model.axes_[axis].name
+    label = tensor.axis(name).label(tensor.indices[cell, tensor.axis_number(name)])
+    line = f"{int((~known_N).sum()):,} of {tensor.nnz:,} cells have labels that the model does not "
+    line += f"know, such as {name} {label!r}"
+    if unknown == "error":
+        raise LabelError(f"{line}. --unknown skip leaves them out.")
+    typer.echo(f"tallyfold: {line}: left out.", err=True)
+    return tensor.with_cells(known_N)
+
+
+def _holds_axes(paths: Sequence[str]) -> bool:
+    """Tell whether it is one file that tallyfold wrote, with its axes."""
+    from tallyfold.data.formats.files import FORMATS, ending_of, resolved_files
+    from tallyfold.data.formats.npz import Npz
+    from tallyfold.data.formats.tns import Tns
+    from tallyfold.data.formats.writing import axes_file
+
+    files, _ = resolved_files(list(paths))
+    if len(files) > 1:
+        return False
+    form = FORMATS[ending_of(Path(files[0]))]
+    if isinstance(form, Npz):
+        return True
+    if isinstance(form, Tns):
+        return axes_file(Path(files[0])).exists()
+    return form.axes_of(files[0]) is not None
+
+
+def predict(
+    folder: Folder,
+    files: Annotated[
+        list[str],
+        argument("CELLS", "Table with a column per axis; - for CSV from standard input."),
+    ],
+    out: Annotated[str, option("FILE", PREDICTIONS, "--out", "-o")] = STREAM,
+    level: Level = 0.9,
+    unknown: Annotated[
+        str, option("error|prior", "Labels the model does not know: stop, or take an average one.")
+    ] = "error",
+    prefix: Annotated[str, option("TEXT", "What the new columns' names begin with.")] = "",
+    bins: options.Bins = None,
+    delimiter: options.Delimiter = None,
+) -> None:
+    """Predict the counts of cells: mean, median and an interval beside each row.
+
+    CELLS needs a column for each axis of the model and no counts; all its
+    columns are kept, in order. It is read a part at a time, so it may be larger
+    than memory. Columns of text files stay text.
+
+    \b
+    [bold]Examples[/]
+      tallyfold predict model cells.csv --out predictions.parquet
+      tallyfold predict model new.parquet --unknown prior --out new.csv.gz
+      grep 2010 cells.csv | tallyfold predict model - --level 0.5 | head
+    """  # noqa: D301
+    from tallyfold.data.formats.rows import read_rows
+    from tallyfold.models.predicted_rows import predicted_rows
+
+    check_rows_target(out, files)
+    model = load_model(folder)
+    if model.fitted_.likelihood is None:
+        typer.echo(
+            f"tallyfold: {model.name} predicts means only: no median, low or high.", err=True
+        )
+    names = [axis.name for axis in model.axes_]
+    with files_of(files) as paths, closing(read_rows(paths, names, delimiter=delimiter)) as given:
+        tables = predicted_rows(
+            model,
+            given,
+            level=level,
+            unknown=unknown,  # type: ignore[arg-type]
+            bins=options.pairs("--bin", bins),
+            prefix=prefix,
+        )
+        write_tables(tables, out)
+
+
+@options.with_reading(*options.READING_FOR_MODEL)
+def surprise(
+    folder: Folder,
+    files: options.Files,
+    reading: Reading,
+    tail: Annotated[
+        str, option("upper|lower|both", "Counts too large, too small, or either way.")
+    ] = "both",
+    most: Annotated[
+        int | None, option("N", f"How many cells: {USUAL}, or all with --out.", "--top", min=1)
+    ] = None,
+    out: Annotated[
+        str | None,
+        option("FILE", "Write them to a file instead; - for standard output.", "--out", "-o"),
+    ] = None,
+    unknown: UnknownCells = "error",
+    as_json: options.AsJson = False,
+) -> None:
+    """Rank cells by how unlikely their counts are to the model.
+
+    p is P(Y >= y), P(Y <= y), or with both tails twice the smaller mid-p value;
+    by_chance says how many of these cells would be as unlikely by chance. Cells
+    that the model was fitted on surprise it less than they should.
+
+    \b
+    [bold]Examples[/]
+      tallyfold surprise model new.parquet --value count
+      tallyfold surprise model new.parquet --value count --tail upper --top 50
+      tallyfold surprise model new.npz --out ranked.csv
+    """  # noqa: D301
+    import pyarrow as pa
+
+    from tallyfold.evaluation.surprise import surprise as surprise_of
+
+    if out is not None:
+        check_rows_target(out, files)
+    model = load_model(folder)
+    counts = known_cells(model, counts_for(model, files, reading), unknown)
+    top = USUAL if most is None and out is None else most
+    frame = surprise_of(model, counts, tail=tail, top=top)  # type: ignore[arg-type]
+    if out is not None:
+        write_tables(iter([pa.Table.from_pandas(frame, preserve_index=False)]), out)
+    elif as_json:
+        print_json({"cells": counts.nnz, "tail": tail, "top": records(frame)})
+    else:
+        title = f"The least expected of {counts.nnz:,} cells"
+        shown = frame.drop(columns=["side", "p"])  # seen from count and mean, and from log10_p
+        show_frame(console(), title, shown, FORMATS, spare=("low", "high"))
+
+
+@options.with_reading(*options.READING_FOR_MODEL)
+def fold_in(
+    folder: Folder,
+    files: options.Files,
+    axis: Annotated[str, option("AXIS", "The axis that gets new labels.")],
+    out: Annotated[str, option("FOLDER", "Where to save the new model.", "--out", "-o")],
+    reading: Reading,
+    overwrite: model_folder.Overwrite = False,
+) -> None:
+    """Teach a vae-bptf model new labels of one axis from their cells alone.
+
+    Its encoders pass over the new cells; nothing is fitted and no old cell is
+    needed. Labels of the other axes must be known.
+
+    \b
+    [bold]Example[/]
+      tallyfold fold-in model new.parquet --axis author --out model2
+    """  # noqa: D301
+    from tallyfold.models.vae_bptf import VAEBPTF
+
+    model = load_model(folder)
+    if not isinstance(model, VAEBPTF):
+        raise ParameterError(
+            f"only vae-bptf models take new labels without a fit; {folder} holds {model.name}. Fit "
+            "again with all cells, or predict with --unknown prior."
+        )
+    model_folder.check_model_folder(out, overwrite)
+    counts = counts_for(model, files, reading)
+    _refuse_known(model, counts, axis)
+    larger = model.fold_in(counts, axis)
+    larger.save(out)
+    model_folder.clear_checkpoint(out)
+    number = model.posterior_.axis_number(axis)
+    before, after = (len(each.axes_[number]) for each in (model, larger))
+    line = f"wrote {printable(out)}: {printable(axis)} has {number_of(after - before, 'new label')}"
+    say(f"{line}, {after:,} in all")
+
+
+def _refuse_known(model: "CountModel", counts: "CountTensor", axis: str) -> None:
+    """Refuse labels that are not new, and say how many they are."""
+    number = model.posterior_.axis_number(axis)
+    given = counts.axis(axis)
+    known = model.axes_[number].find(given.labels)[1].nonzero()[0]
+    if len(known):
+        raise LabelError(
+            f"{len(known):,} of {number_of(len(given), 'label')} of {axis} are known already, such "
+            f"as {given.label(int(known[0]))!r}; fold-in is for new ones. Leave their cells out, "
+            "or fit again with all cells."
+        )

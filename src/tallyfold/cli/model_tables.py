@@ -1,0 +1,201 @@
+"""What a fitted model has found: ``tallyfold components``, ``top``, ``profile`` and ``report``."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rich.filesize import decimal
+
+from tallyfold.cli import options
+from tallyfold.cli.model_cells import Folder, Level, counts_for, load_model
+from tallyfold.cli.options import AsJson, option
+from tallyfold.cli.terminal import console, print_json, printable, records, say, show_frame
+from tallyfold.errors import ParameterError
+
+if TYPE_CHECKING:
+    from tallyfold.models.base import CountModel
+
+WEIGHTS = dict.fromkeys(("weight", "low", "high"), ".4f")
+RATES = {"mean": ".4g", "sd": ".2g"}
+FACTORS = {"component": "d", "share": ".3f", "mean": ".4g", "low": ".4g", "high": ".4g"}
+
+
+def components(
+    folder: Folder,
+    axis: Annotated[
+        list[str] | None, option("AXIS", "Which axis. Repeatable; all if left out.")
+    ] = None,
+    most: Annotated[int, option("N", "How many labels of each.", "--top", min=1)] = 10,
+    component: Annotated[int | None, option("K", "One component only, by its number.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the strongest labels of each component, the largest component first.
+
+    weight is a label's share of the component on its axis, with a 90 %
+    interval; labels that are surely strong come first.
+
+    \b
+    [bold]Examples[/]
+      tallyfold components model --axis word
+      tallyfold components model --component 3 --top 20
+      tallyfold components model --axis word --json
+    """  # noqa: D301
+    import pandas as pd
+
+    model = load_model(folder)
+    names = axis or [each.name for each in model.axes_]
+    frames = {name: model.components(name, most) for name in names}
+    known = list(frames[names[0]]["component"].unique())
+    if component is not None and component not in known:
+        raise ParameterError(f"--component must be from 0 to {len(known) - 1}; got {component}.")
+    chosen = known if component is None else [component]
+    if as_json:
+        rows = pd.concat([frame.assign(axis=name) for name, frame in frames.items()])
+        print_json(records(rows[rows["component"].isin(chosen)]))
+        return
+    out = console()
+    for number in chosen:
+        for name, frame in frames.items():
+            part = frame[frame["component"] == number]
+            share = 100 * part["share"].iloc[0]
+            title = f"Component {number}, {share:.0f} % of the rate: {printable(name)}"
+            show_frame(out, title, part[["label", *WEIGHTS]], WEIGHTS)
+            out.print()
+    if all((frame["low"] == frame["high"]).all() for frame in frames.values()):
+        out.print("This model has no posterior: low and high are the weight.")
+
+
+def top(
+    folder: Folder,
+    axis: Annotated[str, option("AXIS", "The axis whose labels are ranked.")],
+    given: Annotated[
+        list[str] | None, option("AXIS=LABEL", "A label of another axis. Repeatable.", "--for")
+    ] = None,
+    most: Annotated[int, option("N", "How many.", "--top", min=1)] = 10,
+    seed: Annotated[int, option("N", "Seed of posterior draws.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Show the labels with the highest rates beside some given ones.
+
+    mean and sd are those of the rate over posterior draws. Axes that are not
+    given are averaged over.
+
+    \b
+    [bold]Examples[/]
+      tallyfold top model --for author="Ada Lovelace" --axis word
+      tallyfold top model --for author=Ann --for year=2010 --axis word --top 20
+    """  # noqa: D301
+    from tallyfold.evaluation.profiles import top_entities
+
+    model = load_model(folder)
+    asked: dict[str, Any] = {}
+    for text in given or []:
+        name, label = _axis_and_label(model, "--for", text)
+        if name in asked:
+            raise ParameterError(f"--for is given twice for axis {name!r}.")
+        asked[name] = label
+    frame = top_entities(model, axis, asked, top=most, random_state=seed)
+    if as_json:
+        print_json({"axis": axis, "for": asked, "top": records(frame)})
+        return
+    beside = ", ".join(f"{name} {label}" for name, label in asked.items()) or "anything"
+    title = f"{printable(axis)}: highest rates beside {printable(beside)}"
+    out = console()
+    show_frame(out, title, frame, RATES)
+    if not frame.attrs["posterior"]:
+        out.print("\nThis model has no posterior, so there is no sd.")
+
+
+def profile(
+    folder: Folder,
+    of: Annotated[str, option("AXIS=LABEL", "The entity, such as author=Ann.")],
+    level: Level = 0.9,
+    as_json: AsJson = False,
+) -> None:
+    """Show an entity's factors, its strongest component first.
+
+    share is a component's part in the entity's rate over all cells.
+
+    \b
+    [bold]Examples[/]
+      tallyfold profile model --of author="Ada Lovelace"
+      tallyfold profile model --of year=2010 --json
+    """  # noqa: D301
+    from tallyfold.evaluation.profiles import profile as profile_of
+
+    model = load_model(folder)
+    axis, label = _axis_and_label(model, "--of", of)
+    frame = profile_of(model, axis, label, level=level)
+    if as_json:
+        print_json({"axis": axis, "label": label, "components": records(frame)})
+        return
+    out = console()
+    show_frame(out, f"{printable(axis)} {printable(label)}", frame, FACTORS)
+    if not frame.attrs["posterior"]:
+        out.print("\nThis model has no posterior: low and high are the mean.")
+
+
+@options.with_reading(*options.READING_FOR_MODEL)
+def report(
+    folder: Folder,
+    reading: options.Reading,
+    out: Annotated[str, option("FILE", "The page to write.", "--out", "-o")] = "report.html",
+    test: Annotated[
+        str | None, option("FILE", "Held-out counts, for scores and calibration.")
+    ] = None,
+    train: Annotated[
+        str | None, option("FILE", "Counts it was fitted on, to score constants beside it.")
+    ] = None,
+    title: Annotated[str | None, option(None, "What stands at the top of the page.")] = None,
+    show: Annotated[bool, option(None, "Open the page in a browser.", "--open")] = False,
+    axes: options.Axes = None,
+) -> None:
+    """Write a page to explore a fitted model: one HTML file, without network or server.
+
+    It shows the components, what is strongest in each on every axis with 90 %
+    intervals, the profile of any label, and how far to trust the fit. The data
+    options say how to read --test and --train; the axes are the model's.
+
+    \b
+    [bold]Examples[/]
+      tallyfold report model --out report.html
+      tallyfold report model --test test.parquet --train train.parquet --open
+      tallyfold report model --test new.csv --value count --bin day=month
+    """  # noqa: D301
+    from tallyfold.report.explorer import write_report
+
+    model = load_model(folder)
+    known = [axis.name for axis in model.axes_]
+    if axes is not None and set(options.names(axes)) != set(known):
+        raise ParameterError(f"--axes must be the model's, {','.join(known)}; got {axes!r}.")
+    tensors = {
+        name: None if file is None else counts_for(model, [file], reading)
+        for name, file in (("test", test), ("train", train))
+    }
+    file = write_report(
+        model,
+        out,
+        title=title,
+        announce=lambda name: say(f"Fitting {name}, to compare ..."),
+        **tensors,
+    )
+    say(f"wrote {printable(file)} ({decimal(file.stat().st_size)})")
+    if show:
+        import webbrowser
+
+        webbrowser.open(file.resolve().as_uri())
+
+
+def _axis_and_label(model: "CountModel", option: str, text: str) -> tuple[str, Any]:
+    """Read ``author=Ann`` into an axis of the model and a label of the type it has there.
+
+    The model's axes decide where the name ends, so that both may have ``=`` in them.
+    """
+    from tallyfold.data.label_types import label_from_text
+
+    fitting = [axis for axis in model.axes_ if text.startswith(f"{axis.name}=")]
+    if not fitting:
+        names = ", ".join(axis.name for axis in model.axes_)
+        raise ParameterError(
+            f"{option} wants AXIS=LABEL, with one of the model's axes {names}; got {text!r}."
+        )
+    axis = max(fitting, key=lambda each: len(each.name))
+    return axis.name, label_from_text(axis, text[len(axis.name) + 1 :])

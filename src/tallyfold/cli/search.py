@@ -1,0 +1,300 @@
+"""``tallyfold tune`` and ``tallyfold rank``: parameters and the number of components to choose."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tallyfold.cli import model_parameters, options
+from tallyfold.cli.options import option
+from tallyfold.cli.progress import GO_ON, check_targets, end, interruptible, progress
+from tallyfold.cli.terminal import (
+    console,
+    number_of,
+    print_json,
+    printable,
+    records,
+    say,
+    show_frame,
+)
+from tallyfold.errors import InferenceError, ParameterError
+from tallyfold.evaluation.search.study import SEARCH_FILE, shown_place
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tallyfold.data.tensor import CountTensor
+    from tallyfold.evaluation.search.rank import RankChoice, RankProgress
+    from tallyfold.evaluation.search.result import Search
+    from tallyfold.evaluation.search.tune import SearchProgress
+
+Model = Annotated[str, option("NAME", "Which model, such as bptf.")]
+SET = "A parameter that stays fixed. Repeatable."
+Set = Annotated[list[str] | None, option("NAME=VALUE", SET, "--set")]
+Folds = Annotated[int, option("K", "Parts of the cross-validation.")]
+Metric = Annotated[str | None, option("NAME", "Score to choose by, if not the model's own.")]
+HOLDOUT = "Share of the cells to set aside first, for a test that comes later."
+Holdout = Annotated[float, option("SHARE", HOLDOUT, "--holdout", "--test-size")]
+STORAGE = "Keep trials here, to go on later or share the work: SQLite, or a database."
+Seed = Annotated[int, option("N", "Seed of the test part and of the folds.")]
+
+TRIAL_FORMATS = {"trial": "d", "mean": ".4f", "se": ".4f", "seconds": ".1f"}
+FIGURES = (".png", ".svg", ".pdf")
+HEADS = {"difference": "behind", "difference_se": "its se"}
+RANK_FORMATS = {
+    "components": "d",
+    **dict.fromkeys(("mean", "se", *HEADS.values()), ".4f"),
+    "failed": "",
+    "seconds": ".1f",
+}
+
+
+@options.with_reading(*options.READING)
+def tune(
+    files: options.Files,
+    reading: options.Reading,
+    model: Model = "vae-bptf",
+    fixed: Set = None,
+    space: Annotated[
+        str | None,
+        option("NAME|FILE", "A space by name, or a JSON file of choices; else the model's own."),
+    ] = None,
+    choices: Annotated[
+        list[str] | None, option("NAME=A,B,...", "What to try for a parameter. Repeatable.")
+    ] = None,
+    trials: Annotated[int, option("N", "How many settings to try.")] = 20,
+    folds: Folds = 5,
+    metric: Metric = None,
+    holdout: Holdout = 0.0,
+    seed: Seed = 0,
+    storage: Annotated[str, option("FILE|URL", STORAGE)] = SEARCH_FILE,
+    study: Annotated[
+        str | None, option("NAME", "A name in there; else each search has its own place.")
+    ] = None,
+    out: Annotated[
+        Path | None, option("FILE", "Write the best parameters as JSON.", "--out", "-o")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Search for the parameters with which a model predicts best.
+
+    Each trial is a k-fold cross-validation, and kept. Ctrl-C loses nothing:
+    the same command goes on, and may run several times at once.
+
+    \b
+    [bold]Examples[/]
+      tallyfold tune events.parquet --axes user,page,day --model bptf
+      tallyfold tune counts.npz --model bptf --trials 30 \\
+          --storage search.db --out best.json
+      tallyfold tune counts.npz --model bptf --choices n_components=5,10 \\
+          --choices prior_shape=0.1,1 --set likelihood=negative-binomial
+    """  # noqa: D301
+    from tallyfold.evaluation.search.tune import tune as search_for
+
+    check_targets({"--out": out})
+    tensor = _training_part(files, reading, holdout, seed)
+    with interruptible(GO_ON), progress() as shown:
+        found = search_for(
+            model_parameters.chosen_model(model, None, model_parameters.settings(fixed)),
+            tensor,
+            _space(space, choices),
+            folds,
+            trials,
+            metric=metric,
+            storage=storage,
+            study=study,
+            random_state=seed,
+            callback=lambda step: shown(*_step(step)),
+        )
+    has_best = found.finished_best() is not None
+    if out is not None and has_best:
+        found.save(out)
+    if as_json:
+        document = found.document() if has_best else {}
+        print_json(document | {"rows": records(found.trials)})
+    else:
+        _show_trials(found, out)
+        say(f"trials are kept in {shown_place(storage)}")
+    end(found.interrupted, has_best, kept=True)
+
+
+def _space(space: str | None, choices: list[str] | None) -> Any:
+    """Return the space that the options ask for; None for the model's own."""
+    from tallyfold.evaluation.search.spaces import SPACES
+
+    found: Any = space
+    if space is not None and space not in SPACES:
+        try:
+            found = json.loads(Path(space).read_text("utf-8"))
+        except FileNotFoundError:
+            raise ParameterError(
+                f"--space must be a JSON file or one of {', '.join(SPACES)}; got {space!r}."
+            ) from None
+        except ValueError as error:
+            raise ParameterError(f"--space {space}: not JSON ({error}).") from None
+    pairs = options.pairs("--choices", choices) or {}
+    if not pairs:
+        return found
+    tried = {key: [_parsed(word) for word in options.names(pairs[key])] for key in pairs}
+    return dict(SPACES.get(space or "", found or {})) | tried
+
+
+def _parsed(text: str) -> Any:
+    """Read a value: a number, true, false, null or a JSON list; anything else is a word."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _step(step: "SearchProgress") -> tuple[float, int, str, bool]:
+    ended = step.state != "running"
+    done = step.trial if ended else step.trial - 1
+    best = "" if step.best is None else f", best {step.best:.4f}"
+    state = step.state if ended else f"fold {step.fold} of {step.folds}"
+    mean = "" if step.score is None else f" {step.score:.4f}"
+    words = f"trial {step.trial} of {step.trials}: {state}{mean}{best}"
+    return done, step.trials, words, ended
+
+
+def _show_trials(found: "Search", out: Path | None) -> None:
+    folds = [f"fold_{fold + 1}" for fold in range(found.folds)]
+    table = found.trials.drop(columns=[*folds, "error"])
+    parameters = table.columns[2:-3]
+    table[parameters] = table[parameters].map(str)
+    table = table.assign(number=table["number"] + 1).rename(columns={"number": "trial"})
+    title = f"Held-out {found.metric} over {found.folds} folds"
+    show_frame(console(), title, table, TRIAL_FORMATS)
+    _show_errors(found.trials)
+    running = int((found.trials["state"] == "running").sum())
+    if running and not found.interrupted:
+        say(f"{running} still running in another process: run this again when it is done.")
+    if found.finished_best() is None:
+        say("\nNo trial is complete, so there is no best.")
+        return
+    say("\nbest: " + ", ".join(f"{name}={value!r}" for name, value in found.best.items()))
+    say(f"{found.metric} {found.best_score:.4f}, standard error {found.standard_error:.4f}")
+    if out is not None:
+        say(f"wrote {out}")
+
+
+@options.with_reading(*options.READING)
+def rank(
+    files: options.Files,
+    reading: options.Reading,
+    model: Model = "vae-bptf",
+    fixed: Set = None,
+    ranks: Annotated[str, option("A,B,...", "Numbers of components to try.")] = "1,2,3,5,8,13,20",
+    best: Annotated[
+        bool, option(None, "Choose the best, not the smallest within its error.", "--best")
+    ] = False,
+    folds: Folds = 5,
+    metric: Metric = None,
+    holdout: Holdout = 0.0,
+    seed: Seed = 0,
+    keep: Annotated[Path | None, option("FILE", "Keep scores here, to go on later.")] = None,
+    out: Annotated[Path | None, option("FILE", "Write the table as CSV.", "--out", "-o")] = None,
+    plot: Annotated[Path | None, option("FILE", "Draw the curve: .png, .svg or .pdf.")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Choose the number of components by cells that were held out.
+
+    The smallest number is chosen that is not worse than the best by more than
+    one standard error of the difference, over the same folds.
+
+    \b
+    [bold]Examples[/]
+      tallyfold rank events.parquet --axes author,word,year --ranks 1,2,5,10
+      tallyfold rank counts.npz --model bptf --out ranks.csv --plot ranks.png
+      tallyfold rank counts.npz --keep ranks.json
+    """  # noqa: D301
+    from tallyfold.data.formats.writing import written_whole
+    from tallyfold.evaluation.search.rank import select_rank
+    from tallyfold.report.plots import rank_curve
+
+    numbers = _ranks(ranks)
+    check_targets({"--out": out, "--plot": plot, "--keep": keep})
+    if plot is not None and plot.suffix.lower() not in FIGURES:
+        raise ParameterError(f"--plot must end in {', '.join(FIGURES)}; got {str(plot)!r}.")
+    tensor = _training_part(files, reading, holdout, seed)
+    with interruptible("nothing was kept. Use --keep FILE"), progress() as shown:
+        found = select_rank(
+            tensor,
+            numbers,
+            model_parameters.chosen_model(model, None, model_parameters.settings(fixed)),
+            folds,
+            not best,
+            metric=metric,
+            path=keep,
+            random_state=seed,
+            callback=lambda step: shown(*_step(step, folds)),
+        )
+    chosen = _chosen(found)
+    if out is not None:
+        with written_whole(out, has_axes_file=False) as targets:
+            found.table.to_csv(targets.file, index=False)
+    if plot is not None and chosen is not None:
+        figure: Any = rank_curve(found).figure
+        with written_whole(plot, has_axes_file=False) as targets:
+            figure.savefig(targets.file, dpi=150, bbox_inches="tight")
+    if as_json:
+        document = {
+            "metric": found.metric,
+            "chosen": chosen,
+            "best": None if chosen is None else found.best,
+            "table": records(found.table),
+        }
+        print_json(document)
+    else:
+        _show_ranks(found, chosen)
+    end(found.interrupted, chosen is not None, keep is not None)
+
+
+def _ranks(text: str) -> list[int]:
+    words = options.names(text)
+    if not words or not all(word.isdecimal() and len(word) < 10 for word in words):
+        raise ParameterError(f"--ranks wants whole numbers such as 1,2,5,10; got {text!r}.")
+    return [int(word) for word in words]
+
+
+def _step(step: "RankProgress", folds: int) -> tuple[int, int, str, bool]:
+    score = "failed" if step.score is None else f"{step.score:.4f}"
+    words = f"{number_of(step.components, 'component')}, fold {step.fold + 1} of {folds}: {score}"
+    return step.number, step.total, words, True
+
+
+def _chosen(found: "RankChoice") -> int | None:
+    try:
+        return found.chosen
+    except InferenceError:
+        return None
+
+
+def _show_ranks(found: "RankChoice", chosen: int | None) -> None:
+    table = found.table.drop(columns="folds").rename(columns=HEADS)
+    table["failed"] = [failed or "" for failed in table["failed"]]
+    show_frame(console(), f"Held-out {found.metric}", table, RANK_FORMATS)
+    _show_errors(found.scores)
+    if chosen is None:
+        say("\nNo number of components was scored in every fold.")
+        return
+    say(f"\nchosen: {number_of(chosen, 'component')} (best: {found.best})")
+    if found.at_edge:
+        say("It is the largest number that was tried: larger ones may be better still.")
+
+
+def _training_part(
+    files: Sequence[str], reading: options.Reading, holdout: float, seed: int
+) -> "CountTensor":
+    """Read the counts; set a part aside if asked to."""
+    from tallyfold.data.split import split
+
+    options.check_share("--holdout", holdout or None)
+    tensor = reading.counts(files)
+    return split(tensor, holdout, random_state=seed).train if holdout else tensor
+
+
+def _show_errors(rows: "pd.DataFrame") -> None:
+    """Print the first five errors of fits that failed."""
+    for error in rows["error"].dropna().unique()[:5]:
+        say(f"failed: {printable(error)}")
