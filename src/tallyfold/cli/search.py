@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tallyfold.cli import model_parameters, options
 from tallyfold.cli.options import option
 from tallyfold.cli.progress import GO_ON, check_targets, end, interruptible, progress
-from tallyfold.cli.terminal import (
-    console,
-    number_of,
-    print_json,
-    printable,
-    records,
-    say,
-    show_frame,
-)
+from tallyfold.cli.terminal import number_of, print_json, printable, say, show_frame
 from tallyfold.errors import InferenceError, ParameterError
 from tallyfold.evaluation.search.study import SEARCH_FILE, shown_place
 
@@ -111,7 +103,7 @@ def tune(
         found.save(out)
     if as_json:
         document = found.document() if has_best else {}
-        print_json(document | {"rows": records(found.trials)})
+        print_json(document | {"rows": found.trials})
     else:
         _show_trials(found, out)
         say(f"trials are kept in {shown_place(storage)}")
@@ -164,7 +156,7 @@ def _show_trials(found: "Search", out: Path | None) -> None:
     table[parameters] = table[parameters].map(str)
     table = table.assign(number=table["number"] + 1).rename(columns={"number": "trial"})
     title = f"Held-out {found.metric} over {found.folds} folds"
-    show_frame(console(), title, table, TRIAL_FORMATS)
+    show_frame(title, table, TRIAL_FORMATS)
     _show_errors(found.trials)
     running = int((found.trials["state"] == "running").sum())
     if running and not found.interrupted:
@@ -242,7 +234,7 @@ def rank(
             "metric": found.metric,
             "chosen": chosen,
             "best": None if chosen is None else found.best,
-            "table": records(found.table),
+            "table": found.table,
         }
         print_json(document)
     else:
@@ -273,7 +265,7 @@ def _chosen(found: "RankChoice") -> int | None:
 def _show_ranks(found: "RankChoice", chosen: int | None) -> None:
     table = found.table.drop(columns="folds").rename(columns=HEADS)
     table["failed"] = [failed or "" for failed in table["failed"]]
-    show_frame(console(), f"Held-out {found.metric}", table, RANK_FORMATS)
+    show_frame(f"Held-out {found.metric}", table, RANK_FORMATS)
     _show_errors(found.scores)
     if chosen is None:
         say("\nNo number of components was scored in every fold.")
