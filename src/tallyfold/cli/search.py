@@ -96,7 +96,7 @@ def tune(
             storage=storage,
             study=study,
             random_state=seed,
-            callback=lambda step: shown(*_step(step)),
+            callback=lambda step: shown(*_trial_step(step)),
         )
     has_best = found.finished_best() is not None
     if out is not None and has_best:
@@ -139,7 +139,7 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def _step(step: "SearchProgress") -> tuple[float, int, str, bool]:
+def _trial_step(step: "SearchProgress") -> tuple[float, int, str, bool]:
     ended = step.state != "running"
     done = step.trial if ended else step.trial - 1
     best = "" if step.best is None else f", best {step.best:.4f}"
@@ -219,7 +219,7 @@ def rank(
             metric=metric,
             path=keep,
             random_state=seed,
-            callback=lambda step: shown(*_step(step, folds)),
+            callback=lambda step: shown(*_rank_step(step, folds)),
         )
     chosen = _chosen(found)
     if out is not None:
@@ -249,7 +249,7 @@ def _ranks(text: str) -> list[int]:
     return [int(word) for word in words]
 
 
-def _step(step: "RankProgress", folds: int) -> tuple[int, int, str, bool]:
+def _rank_step(step: "RankProgress", folds: int) -> tuple[int, int, str, bool]:
     score = "failed" if step.score is None else f"{step.score:.4f}"
     words = f"{number_of(step.components, 'component')}, fold {step.fold + 1} of {folds}: {score}"
     return step.number, step.total, words, True

@@ -58,8 +58,8 @@ class RowFolder:
                 pass
         except OSError as error:
             raise StorageError(
-                f"{str(self._folder)!r} cannot be a folder to keep rows in: {error.strerror or error}. "
-                "Choose another place."
+                f"{str(self._folder)!r} cannot be a folder to keep rows in: "
+                f"{error.strerror or error}. Choose another place."
             ) from error
 
     def read(self, key: Sequence[Any]) -> list[Row] | None:
