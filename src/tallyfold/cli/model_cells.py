@@ -37,7 +37,8 @@ def load_model(folder: str) -> "CountModel":
     """Load the model in a folder."""
     from tallyfold.models.storage import load
 
-    return load(folder)
+    model: CountModel = load(folder)
+    return model
 
 
 def counts_for(model: "CountModel", files: Sequence[str], reading: Reading) -> "CountTensor":

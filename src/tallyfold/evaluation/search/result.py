@@ -107,7 +107,8 @@ class Search:
         if complete.empty:
             why = first_error(self.trials)
             raise InferenceError(f"no trial of the search is complete, so there is no best.{why}")
-        return int(complete.map(METRICS[self.metric].loss).idxmin())
+        first: Any = complete.map(METRICS[self.metric].loss).idxmin()
+        return int(first)
 
 
 def search_of(
