@@ -23,6 +23,7 @@ from tallyfold.cli.model_tables import components, profile, report, top
 from tallyfold.cli.processes import COMMAND_LINE, speaks
 from tallyfold.cli.reproduce import reproduce
 from tallyfold.cli.search import rank, tune
+from tallyfold.cli.terminal import say_aside
 from tallyfold.errors import DroppedWarning, ProcessError, TallyfoldError
 from tallyfold.version import __version__
 
@@ -94,14 +95,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             app(args=arguments)
         except (TallyfoldError, OSError) as error:
             if speaks() or isinstance(error, ProcessError):
-                typer.echo(f"tallyfold: {_message(error)}", err=True)
+                say_aside(_message(error))
             raise SystemExit(BAD_INPUT) from None
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Write a warning without the place in the code that gave it."""
     if speaks():
-        typer.echo(f"tallyfold: {message}", err=True)
+        say_aside(str(message))
 
 
 def _message(error: Exception) -> str:

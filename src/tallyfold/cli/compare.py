@@ -47,8 +47,7 @@ def compare(
     seeds: Annotated[int, option("N", "How many splits, each with its own seed.", min=1)] = 1,
     metrics: options.Metrics = None,
     out: Annotated[
-        Path | None,
-        option("FOLDER", "Keep rows here as they come, to go on later.", "--out", "-o"),
+        Path | None, option("FOLDER", "Keep rows here as they come, to go on later.", "--out", "-o")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -65,7 +64,7 @@ def compare(
       tallyfold compare counts.npz --models bptf --zeros observed --json
     """  # noqa: D301
     from tallyfold.data.split import split
-    from tallyfold.evaluation.experiment import Experiment
+    from tallyfold.evaluation.experiment import Experiment, Fit
 
     own = {"n_components": components, "zeros": zeros, "max_iter": max_iter}
     chosen = _models(models, zeros, model_parameters.settings(parameters, **own))
@@ -80,15 +79,12 @@ def compare(
     experiment = Experiment({"counts": tensor}, chosen, names, range(seeds), splits)
     how = "nothing was kept; --out FOLDER would" if out is None else "run it again to go on"
     with interruptible(how), progress() as show:
-        rows = experiment.run(
-            out,
-            announce=lambda fit: show(
-                fit.number - 1,
-                fit.total,
-                f"{fit.model}, seed {fit.seed}{' (done before)' if fit.done else ''}",
-                not fit.done,
-            ),
-        )
+
+        def announce(fit: "Fit") -> None:
+            words = f"{fit.model}, seed {fit.seed}{' (done before)' if fit.done else ''}"
+            show(fit.number - 1, fit.total, words, not fit.done)
+
+        rows = experiment.run(out, announce=announce)
     document = _document(rows, names)
     if as_json:
         print_json(document)

@@ -43,10 +43,8 @@ def demo(
     """  # noqa: D301
     from tallyfold.data.demo import load_demo
     from tallyfold.data.split import split
-    from tallyfold.evaluation.compare import compare
+    from tallyfold.evaluation.compare import compare, floors
     from tallyfold.models.bptf import BPTF
-    from tallyfold.models.constant import Constant
-    from tallyfold.models.main_effects import MainEffects
     from tallyfold.models.vae_bptf import VAEBPTF
     from tallyfold.report.explorer.page import checked_target, write_report
 
@@ -58,10 +56,8 @@ def demo(
     out.print()
     parts = split(tensor, test_size=0.2, random_state=0)
     flagship = VAEBPTF(n_components=10)
-    models: dict[str, CountModel] = {
-        "constant Poisson": Constant(likelihood="poisson"),
-        "constant negative binomial": Constant(),
-        "main effects": MainEffects(),
+    models = {
+        **floors(),
         "BPTF, 10 components": BPTF(n_components=10),
         "VAE-BPTF, 10 components": flagship,
     }
@@ -75,7 +71,7 @@ def demo(
         announce=lambda name: out.print(f"Fitting {name} ..."),
     )
     out.print()
-    _show_scores(scores, parts.test.nnz, out)
+    _show_scores(scores, parts.test.nnz)
     out.print(f"\n{READING}\n")
     _show_components(flagship, out)
     _show_interactions(flagship, out)
@@ -86,10 +82,10 @@ def demo(
     out.print("\nYour own data: tallyfold fit events.csv --axes user,item,day --out model")
 
 
-def _show_scores(scores: "pd.DataFrame", cells: int, out: "Console") -> None:
+def _show_scores(scores: "pd.DataFrame", cells: int) -> None:
     shown = scores[["model", "seconds", *COLUMNS]].rename(columns=COLUMNS)
     formats = {"seconds": ".1f"} | dict.fromkeys(COLUMNS.values(), ".4f")
-    show_frame(out, f"Scores on {cells:,} held-out cells, zeros missing", shown, formats)
+    show_frame(f"Scores on {cells:,} held-out cells, zeros missing", shown, formats)
 
 
 def _show_components(model: "CountModel", out: "Console", most: int = 3) -> None:

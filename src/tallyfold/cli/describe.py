@@ -123,7 +123,10 @@ def show(facts: dict[str, Any], out: "Console") -> None:
             f"mean count {facts['mean']:.3g}, most frequent {facts['most_frequent']:,}, "
             f"largest {facts['largest']:,}"
         )
-        out.print(_fit_line(facts["fit"]))
+        fit = facts["fit"]
+        least, most = (duration(fit[f"{end}_seconds"]) for end in ("least", "most"))
+        what = f"a fit of {fit['model']} with {fit['components']} components"
+        out.print(f"{what}: roughly {least} to {most}, {decimal(fit['bytes'])}")
     for line in facts["dropped"]:
         out.print(f"left out: {printable(line)}", markup=False)
     tables = [_histogram_table(facts, out.options.ascii_only), _axes_table(facts)]
@@ -131,12 +134,6 @@ def show(facts: dict[str, Any], out: "Console") -> None:
     for each in tables:
         out.print()
         show_table(out, *each)
-
-
-def _fit_line(fit: dict[str, Any]) -> str:
-    least, most = (duration(fit[f"{end}_seconds"]) for end in ("least", "most"))
-    what = f"a fit of {fit['model']} with {fit['components']} components"
-    return f"{what}: roughly {least} to {most}, {decimal(fit['bytes'])}"
 
 
 def _histogram_table(facts: dict[str, Any], ascii_only: bool) -> Table:

@@ -14,7 +14,7 @@ from tallyfold.cli.compare import Scores, chosen_metrics, scored, show_scores
 from tallyfold.cli.options import option
 from tallyfold.cli.processes import Processes, in_many, run_in, speaks
 from tallyfold.cli.progress import INTERRUPTED, noted_interrupt, shown_progress
-from tallyfold.cli.terminal import number_of, print_json, printable, say, say_dropped
+from tallyfold.cli.terminal import number_of, print_json, printable, say, say_aside, say_dropped
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def fit(
     out: Annotated[str, option("FOLDER", "Where to save the model.", "--out", "-o")],
     reading: options.Reading,
     model: Annotated[
-        str | None,
-        option("NAME", "Which model: vae-bptf if left out.", rich_help_panel="Model"),
+        str | None, option("NAME", "Which model: vae-bptf if left out.", rich_help_panel="Model")
     ] = None,
     components: model_parameters.Components = None,
     zeros: model_parameters.Zeros = None,
@@ -146,9 +145,7 @@ class FitRun:
         if not self.as_json:
             say_dropped(whole)
         if self.resume and not model_folder.unfinished(self.out):
-            typer.echo(
-                f"tallyfold: {self.out} has no unfinished fit; this one starts afresh.", err=True
-            )
+            say_aside(f"{self.out} has no unfinished fit; this one starts afresh.")
         if holdout is not None:
             parts = split(whole, holdout, random_state=seed)
             self.tensors |= {"training part": parts.train, "test part": parts.test}
@@ -188,7 +185,7 @@ class FitRun:
 
     def _say_stopped(self, line: str) -> NoReturn:
         if speaks():
-            typer.echo(f"tallyfold: {line}", err=True)
+            say_aside(line)
         raise typer.Exit(INTERRUPTED)
 
     @contextmanager

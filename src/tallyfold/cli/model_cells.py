@@ -5,20 +5,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from tallyfold.cli import model_folder, options
 from tallyfold.cli.files import STREAM, check_rows_target, files_of, write_tables
 from tallyfold.cli.options import Reading, argument, option
-from tallyfold.cli.terminal import (
-    console,
-    number_of,
-    print_json,
-    printable,
-    records,
-    say,
-    show_frame,
-)
+from tallyfold.cli.terminal import number_of, print_json, printable, say, say_aside, show_frame
 from tallyfold.errors import LabelError, ParameterError
 
 if TYPE_CHECKING:
@@ -47,7 +37,8 @@ def load_model(folder: str) -> "CountModel":
     """Load the model in a folder."""
     from tallyfold.models.storage import load
 
-    return load(folder)
+    model: CountModel = load(folder)
+    return model
 
 
 def counts_for(model: "CountModel", files: Sequence[str], reading: Reading) -> "CountTensor":
@@ -86,7 +77,7 @@ def known_cells(model: "CountModel", tensor: "CountTensor", unknown: str) -> "Co
     line += f"know, such as {name} {label!r}"
     if unknown == "error":
         raise LabelError(f"{line}. --unknown skip leaves them out.")
-    typer.echo(f"tallyfold: {line}: left out.", err=True)
+    say_aside(f"{line}: left out.")
     return tensor.with_cells(known_N)
 
 
@@ -111,8 +102,7 @@ def _holds_axes(paths: Sequence[str]) -> bool:
 def predict(
     folder: Folder,
     files: Annotated[
-        list[str],
-        argument("CELLS", "Table with a column per axis; - for CSV from standard input."),
+        list[str], argument("CELLS", "Table with a column per axis; - for CSV from standard input.")
     ],
     out: Annotated[str, option("FILE", PREDICTIONS, "--out", "-o")] = STREAM,
     level: Level = 0.9,
@@ -141,9 +131,7 @@ def predict(
     check_rows_target(out, files)
     model = load_model(folder)
     if model.fitted_.likelihood is None:
-        typer.echo(
-            f"tallyfold: {model.name} predicts means only: no median, low or high.", err=True
-        )
+        say_aside(f"{model.name} predicts means only: no median, low or high.")
     names = [axis.name for axis in model.axes_]
     with files_of(files) as paths, closing(read_rows(paths, names, delimiter=delimiter)) as given:
         tables = predicted_rows(
@@ -200,11 +188,11 @@ def surprise(
     if out is not None:
         write_tables(iter([pa.Table.from_pandas(frame, preserve_index=False)]), out)
     elif as_json:
-        print_json({"cells": counts.nnz, "tail": tail, "top": records(frame)})
+        print_json({"cells": counts.nnz, "tail": tail, "top": frame})
     else:
         title = f"The least expected of {counts.nnz:,} cells"
         shown = frame.drop(columns=["side", "p"])  # seen from count and mean, and from log10_p
-        show_frame(console(), title, shown, FORMATS, spare=("low", "high"))
+        show_frame(title, shown, FORMATS, spare=("low", "high"))
 
 
 @options.with_reading(*options.READING_FOR_MODEL)
@@ -235,20 +223,7 @@ def fold_in(
         )
     model_folder.check_model_folder(out, overwrite)
     counts = counts_for(model, files, reading)
-    _refuse_known(model, counts, axis)
-    larger = model.fold_in(counts, axis)
-    larger.save(out)
-    model_folder.clear_checkpoint(out)
-    number = model.posterior_.axis_number(axis)
-    before, after = (len(each.axes_[number]) for each in (model, larger))
-    line = f"wrote {printable(out)}: {printable(axis)} has {number_of(after - before, 'new label')}"
-    say(f"{line}, {after:,} in all")
-
-
-def _refuse_known(model: "CountModel", counts: "CountTensor", axis: str) -> None:
-    """Refuse labels that are not new, and say how many they are."""
-    number = model.posterior_.axis_number(axis)
-    given = counts.axis(axis)
+    number, given = model.posterior_.axis_number(axis), counts.axis(axis)
     known = model.axes_[number].find(given.labels)[1].nonzero()[0]
     if len(known):
         raise LabelError(
@@ -256,3 +231,9 @@ def _refuse_known(model: "CountModel", counts: "CountTensor", axis: str) -> None
             f"as {given.label(int(known[0]))!r}; fold-in is for new ones. Leave their cells out, "
             "or fit again with all cells."
         )
+    larger = model.fold_in(counts, axis)
+    larger.save(out)
+    model_folder.clear_checkpoint(out)
+    before, after = (len(each.axes_[number]) for each in (model, larger))
+    line = f"wrote {printable(out)}: {printable(axis)} has {number_of(after - before, 'new label')}"
+    say(f"{line}, {after:,} in all")

@@ -33,7 +33,8 @@ def check_model_folder(out: str, overwrite: bool, resume: bool | None = None) ->
     refuse_unwritable(place)
     refuse_foreign(place, KIND)
     if place.is_dir() and not (place / "model.json").exists():
-        other = [each.name for each in place.iterdir() if not _is_ours(each)]
+        ours = {place / CHECKPOINT}.union(*(place.glob(pattern) for pattern in OURS))
+        other = [each.name for each in place.iterdir() if each not in ours]
         if other:
             raise StorageError(
                 f"{out!r} holds something else than a model, such as {sorted(other)[0]!r}. Choose "
@@ -80,7 +81,3 @@ def clear_checkpoint(out: str) -> None:
                 file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # not empty: it has a file of somebody else
             folder.rmdir()
-
-
-def _is_ours(file: Path) -> bool:
-    return file.name == CHECKPOINT or any(file.match(pattern) for pattern in OURS)

@@ -7,7 +7,7 @@ from rich.filesize import decimal
 from tallyfold.cli import options
 from tallyfold.cli.model_cells import Folder, Level, counts_for, load_model
 from tallyfold.cli.options import AsJson, option
-from tallyfold.cli.terminal import console, print_json, printable, records, say, show_frame
+from tallyfold.cli.terminal import print_json, printable, say, show_frame
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -49,18 +49,17 @@ def components(
     chosen = known if component is None else [component]
     if as_json:
         rows = pd.concat([frame.assign(axis=name) for name, frame in frames.items()])
-        print_json(records(rows[rows["component"].isin(chosen)]))
+        print_json(rows[rows["component"].isin(chosen)])
         return
-    out = console()
     for number in chosen:
         for name, frame in frames.items():
             part = frame[frame["component"] == number]
             share = 100 * part["share"].iloc[0]
             title = f"Component {number}, {share:.0f} % of the rate: {printable(name)}"
-            show_frame(out, title, part[["label", *WEIGHTS]], WEIGHTS)
-            out.print()
+            show_frame(title, part[["label", *WEIGHTS]], WEIGHTS)
+            say("")
     if all((frame["low"] == frame["high"]).all() for frame in frames.values()):
-        out.print("This model has no posterior: low and high are the weight.")
+        say("This model has no posterior: low and high are the weight.")
 
 
 def top(
@@ -94,14 +93,13 @@ def top(
         asked[name] = label
     frame = top_entities(model, axis, asked, top=most, random_state=seed)
     if as_json:
-        print_json({"axis": axis, "for": asked, "top": records(frame)})
+        print_json({"axis": axis, "for": asked, "top": frame})
         return
     beside = ", ".join(f"{name} {label}" for name, label in asked.items()) or "anything"
     title = f"{printable(axis)}: highest rates beside {printable(beside)}"
-    out = console()
-    show_frame(out, title, frame, RATES)
+    show_frame(title, frame, RATES)
     if not frame.attrs["posterior"]:
-        out.print("\nThis model has no posterior, so there is no sd.")
+        say("\nThis model has no posterior, so there is no sd.")
 
 
 def profile(
@@ -125,12 +123,11 @@ def profile(
     axis, label = _axis_and_label(model, "--of", of)
     frame = profile_of(model, axis, label, level=level)
     if as_json:
-        print_json({"axis": axis, "label": label, "components": records(frame)})
+        print_json({"axis": axis, "label": label, "components": frame})
         return
-    out = console()
-    show_frame(out, f"{printable(axis)} {printable(label)}", frame, FACTORS)
+    show_frame(f"{printable(axis)} {printable(label)}", frame, FACTORS)
     if not frame.attrs["posterior"]:
-        out.print("\nThis model has no posterior: low and high are the mean.")
+        say("\nThis model has no posterior: low and high are the mean.")
 
 
 @options.with_reading(*options.READING_FOR_MODEL)

@@ -76,7 +76,7 @@ class Reading:
     ) -> None:
         if count_rows and value is not None:
             raise ParameterError("--value and --count-rows exclude each other.")
-        keywords = {
+        keywords: dict[str, Any] = {
             "axes": None if axes is None else names(axes),
             "value": value,
             "bins": pairs("--bin", bins),

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from tallyfold.cli.files import refuse_unwritable
-from tallyfold.cli.terminal import duration
+from tallyfold.cli.terminal import duration, say_aside
 from tallyfold.errors import InterruptedWarning, ParameterError
 
 if TYPE_CHECKING:
@@ -33,10 +33,11 @@ Show = Callable[[float, int, str, bool], None]
 def check_targets(files: Mapping[str, Path | None]) -> None:
     """Refuse files, by their option, that could not be written in the end."""
     for option, file in files.items():
-        if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
+        if file is None:
+            continue
+        if file.is_dir() or not file.absolute().parent.is_dir():
             raise ParameterError(f"{option} must be a file in a folder that is there; got {file}.")
-        if file is not None:
-            refuse_unwritable(file)
+        refuse_unwritable(file)
 
 
 @contextmanager
@@ -69,7 +70,7 @@ def interruptible(how: str) -> Iterator[None]:
         try:
             yield
         except KeyboardInterrupt:
-            typer.echo(f"tallyfold: interrupted; {how}.", err=True)
+            say_aside(f"interrupted; {how}.")
             raise typer.Exit(INTERRUPTED) from None
 
 
@@ -80,7 +81,7 @@ def end(interrupted: bool, has_result: bool, kept: bool) -> None:
             raise typer.Exit(1)
         return
     how = GO_ON if kept else "the above is what was finished"
-    typer.echo(f"tallyfold: interrupted; {how}.", err=True)
+    say_aside(f"interrupted; {how}.")
     raise typer.Exit(INTERRUPTED)
 
 

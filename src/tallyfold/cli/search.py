@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tallyfold.cli import model_parameters, options
 from tallyfold.cli.options import option
 from tallyfold.cli.progress import GO_ON, check_targets, end, interruptible, progress
-from tallyfold.cli.terminal import (
-    console,
-    number_of,
-    print_json,
-    printable,
-    records,
-    say,
-    show_frame,
-)
+from tallyfold.cli.terminal import number_of, print_json, printable, say, show_frame
 from tallyfold.errors import InferenceError, ParameterError
 from tallyfold.evaluation.search.study import SEARCH_FILE, shown_place
 
@@ -104,14 +96,14 @@ def tune(
             storage=storage,
             study=study,
             random_state=seed,
-            callback=lambda step: shown(*_step(step)),
+            callback=lambda step: shown(*_trial_step(step)),
         )
     has_best = found.finished_best() is not None
     if out is not None and has_best:
         found.save(out)
     if as_json:
         document = found.document() if has_best else {}
-        print_json(document | {"rows": records(found.trials)})
+        print_json(document | {"rows": found.trials})
     else:
         _show_trials(found, out)
         say(f"trials are kept in {shown_place(storage)}")
@@ -147,7 +139,7 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def _step(step: "SearchProgress") -> tuple[float, int, str, bool]:
+def _trial_step(step: "SearchProgress") -> tuple[float, int, str, bool]:
     ended = step.state != "running"
     done = step.trial if ended else step.trial - 1
     best = "" if step.best is None else f", best {step.best:.4f}"
@@ -164,7 +156,7 @@ def _show_trials(found: "Search", out: Path | None) -> None:
     table[parameters] = table[parameters].map(str)
     table = table.assign(number=table["number"] + 1).rename(columns={"number": "trial"})
     title = f"Held-out {found.metric} over {found.folds} folds"
-    show_frame(console(), title, table, TRIAL_FORMATS)
+    show_frame(title, table, TRIAL_FORMATS)
     _show_errors(found.trials)
     running = int((found.trials["state"] == "running").sum())
     if running and not found.interrupted:
@@ -227,7 +219,7 @@ def rank(
             metric=metric,
             path=keep,
             random_state=seed,
-            callback=lambda step: shown(*_step(step, folds)),
+            callback=lambda step: shown(*_rank_step(step, folds)),
         )
     chosen = _chosen(found)
     if out is not None:
@@ -242,7 +234,7 @@ def rank(
             "metric": found.metric,
             "chosen": chosen,
             "best": None if chosen is None else found.best,
-            "table": records(found.table),
+            "table": found.table,
         }
         print_json(document)
     else:
@@ -257,7 +249,7 @@ def _ranks(text: str) -> list[int]:
     return [int(word) for word in words]
 
 
-def _step(step: "RankProgress", folds: int) -> tuple[int, int, str, bool]:
+def _rank_step(step: "RankProgress", folds: int) -> tuple[int, int, str, bool]:
     score = "failed" if step.score is None else f"{step.score:.4f}"
     words = f"{number_of(step.components, 'component')}, fold {step.fold + 1} of {folds}: {score}"
     return step.number, step.total, words, True
@@ -273,7 +265,7 @@ def _chosen(found: "RankChoice") -> int | None:
 def _show_ranks(found: "RankChoice", chosen: int | None) -> None:
     table = found.table.drop(columns="folds").rename(columns=HEADS)
     table["failed"] = [failed or "" for failed in table["failed"]]
-    show_frame(console(), f"Held-out {found.metric}", table, RANK_FORMATS)
+    show_frame(f"Held-out {found.metric}", table, RANK_FORMATS)
     _show_errors(found.scores)
     if chosen is None:
         say("\nNo number of components was scored in every fold.")

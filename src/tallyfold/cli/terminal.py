@@ -38,6 +38,11 @@ def say(line: str, out: Console | None = None) -> None:
     (out or console()).print(line, markup=False, soft_wrap=True)
 
 
+def say_aside(line: str) -> None:
+    """Print a line on standard error, after the command's name."""
+    typer.echo(f"tallyfold: {line}", err=True)
+
+
 def say_dropped(tensor: "CountTensor") -> None:
     """Print what was left out when a tensor was read."""
     for record in tensor.dropped:
@@ -115,19 +120,14 @@ def _wanted(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
 
 
 def show_frame(
-    out: Console,
-    title: str,
-    frame: "pd.DataFrame",
-    formats: Mapping[str, str],
-    spare: Sequence[str] = (),
+    title: str, frame: "pd.DataFrame", formats: Mapping[str, str], spare: Sequence[str] = ()
 ) -> None:
     """Print a frame as a table: columns with a format are numbers, the others are labels.
 
     Columns that are `spare` are left out where the table would not fit with them.
     """
-    heads, rows = _cells(frame, formats)
-    narrow = [_narrow(name, cells) for name, *cells in zip(heads, *rows, strict=True)]
-    if spare and _total_width(_wanted(narrow, rows)) > out.width:
+    out, (heads, rows) = console(), _cells(frame, formats)
+    if spare and _total_width(_wanted(heads, rows)) > out.width:
         heads, rows = _cells(frame.drop(columns=list(spare)), formats)
     show_table(out, title, heads, rows)
 
@@ -148,18 +148,18 @@ def _cell(value: Any, form: str | None) -> str:
     return printable(value) if form is None else format(value, form)
 
 
-def records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    """Return a frame's rows as dicts of plain values."""
-    return [_plain(row) for row in frame.to_dict("records")]
-
-
 def print_json(document: Any) -> None:
-    """Print a document as JSON that every program reads: no NaN, dates in ISO form."""
+    """Print a document as JSON that every program reads: no NaN, dates in ISO form.
+
+    Frames become lists of their rows.
+    """
     typer.echo(json.dumps(_plain(document), ensure_ascii=False, indent=2, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:
     """Return what JSON can hold: NaN becomes null, dates text, NumPy's numbers Python's."""
+    if hasattr(value, "to_dict"):
+        value = value.to_dict("records")
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

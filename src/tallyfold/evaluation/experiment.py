@@ -16,7 +16,7 @@ from tallyfold.errors import ParameterError, StorageError
 from tallyfold.evaluation.fit_and_score import Scores as Scores
 from tallyfold.evaluation.fit_and_score import fit_and_score
 from tallyfold.evaluation.metrics import METRICS, checked_metrics
-from tallyfold.evaluation.row_folder import Row, RowFolder, frame_of
+from tallyfold.evaluation.row_folder import SCHEMA, Row, RowFolder
 from tallyfold.inference.fit.checkpoint import fingerprint
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_tensor
@@ -144,13 +144,15 @@ class Experiment:
             has no such score), cells, seconds and peak memory of the fit, the error of a model that
             failed, and the version of tallyfold.
         """
+        import pandas as pd
+
         kept, rows = RowFolder(folder), []
         for fit in self._fits():
             before = self._before(kept, fit, retry)
             if announce is not None:
                 announce(fit._replace(done=before is not None))
             rows += before if before is not None else self._run_one(fit, kept)
-        return frame_of(rows)
+        return pd.DataFrame(rows, columns=[name for name in SCHEMA.names if name != "setting"])
 
     def _fits(self) -> Iterator[Fit]:
         """Yield all fits; those of one data set follow each other."""
@@ -186,12 +188,10 @@ class Experiment:
             parameters["random_state"] = fit.seed
         model = type(self.models[fit.model])(**parameters)
         measured, scores = fit_and_score(model, train, test, self.metrics)
-        about = measured | {
-            "dataset": fit.dataset,
-            "split": fit.split,
+        about = {
+            **fit._asdict(),
+            **measured,
             "zeros": str(parameters["zeros"]),
-            "model": fit.model,
-            "seed": fit.seed,
             "train_cells": train.nnz,
             "test_cells": test.nnz,
             "version": __version__,
@@ -201,18 +201,14 @@ class Experiment:
         kept.write(fit.key, rows)
         return rows
 
-    def _tensor(self, name: str) -> CountTensor:
-        tensor = self.tensors[name]
-        if not isinstance(tensor, CountTensor):
-            tensor = checked_tensor(tensor(), "tensors")
-            self.tensors[name] = tensor
-        return tensor
-
     def _split(self, fit: Fit) -> tuple[Split, str]:
         """Return both parts of a fit's cells, and a checksum of them."""
         key = fit.dataset, fit.split, fit.seed
         if self._last_split is None or self._last_split[0] != key:  # models follow each other
-            parts = self.splits[fit.split](self._tensor(fit.dataset), fit.seed)
+            tensor = self.tensors[fit.dataset]
+            if not isinstance(tensor, CountTensor):
+                tensor = self.tensors[fit.dataset] = checked_tensor(tensor(), "tensors")
+            parts = self.splits[fit.split](tensor, fit.seed)
             prints = " ".join(fingerprint(part)[:16] for part in parts)
             self._last_split = key, parts, prints
         return self._last_split[1:]

@@ -12,16 +12,13 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tallyfold.errors import StorageError
 from tallyfold.inference.fit.folder import replace_file
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SCHEMA = pa.schema(
     [
@@ -53,8 +50,17 @@ class RowFolder:
 
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
         self._folder = None if folder is None else Path(folder)
-        if self._folder is not None:
-            _refuse_unwritable(self._folder)
+        if self._folder is None:
+            return
+        try:  # before any work is done whose rows could not be kept
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self._folder):
+                pass
+        except OSError as error:
+            raise StorageError(
+                f"{str(self._folder)!r} cannot be a folder to keep rows in: "
+                f"{error.strerror or error}. Choose another place."
+            ) from error
 
     def read(self, key: Sequence[Any]) -> list[Row] | None:
         """Return the rows kept under a key; None if there are none yet."""
@@ -85,27 +91,6 @@ def write_results(file: Path, data: bytes) -> None:
         raise StorageError(
             f"{str(file)!r} could not be written: {error.strerror or error}. Earlier results of "
             "finished fits are still there. Make room, and run the same again to go on."
-        ) from error
-
-
-def frame_of(rows: Sequence[Row]) -> pd.DataFrame:
-    """Return rows as a frame with the columns of `SCHEMA`, `setting` left out."""
-    import pandas as pd
-
-    columns = [name for name in SCHEMA.names if name != "setting"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _refuse_unwritable(folder: Path) -> None:
-    """Make the folder, before any work is done whose rows could not be kept."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise StorageError(
-            f"{str(folder)!r} cannot be a folder to keep rows in: {error.strerror or error}. "
-            "Choose another place."
         ) from error
 
 

@@ -86,8 +86,7 @@ def cross_validation(
 ) -> CrossValidation:
     """Check the arguments and cut the folds."""
     check_parameters(
-        {"folds": folds, "random_state": random_state},
-        {"folds": integer(2), "random_state": SEED},
+        {"folds": folds, "random_state": random_state}, {"folds": integer(2), "random_state": SEED}
     )
     score = metric_for(model, metric)
     parts = k_folds(checked_tensor(tensor, "tensor"), folds, random_state=random_state)

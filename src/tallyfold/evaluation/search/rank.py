@@ -106,7 +106,8 @@ class RankChoice:
         if self._losses.empty:
             why = first_error(self.scores)
             raise InferenceError(f"no number of components was scored in every fold.{why}")
-        return int(self._losses.mean().idxmin())
+        first: Any = self._losses.mean().idxmin()
+        return int(first)
 
     @property
     def chosen(self) -> int:
@@ -115,12 +116,13 @@ class RankChoice:
         if not self.one_standard_error:
             return best
         behind = losses.sub(losses[best], axis="index")
-        return int((behind.mean() <= _difference_error(behind)).idxmax())
+        smallest: Any = (behind.mean() <= _difference_error(behind)).idxmax()
+        return int(smallest)
 
     @property
     def at_edge(self) -> bool:
         """Whether the chosen number is the largest that was tried: more may be better still."""
-        return self.chosen == self.scores["components"].max()
+        return bool(self.chosen == self.scores["components"].max())
 
     @property
     def _losses(self) -> pd.DataFrame:
@@ -138,7 +140,7 @@ def _difference_error(difference: pd.DataFrame) -> pd.Series[float]:
     and Bengio's correction puts 1/k + (test cells / training cells) in the place of 1/k.
     """
     folds = len(difference)
-    return difference.std() * np.sqrt(1 / folds + 1 / (folds - 1))
+    return difference.std() * float(np.sqrt(1 / folds + 1 / (folds - 1)))
 
 
 def select_rank(

@@ -100,18 +100,15 @@ class Search:
 
     def finished_best(self) -> float | None:
         """Return the best mean score, or None if no trial is complete yet."""
-        return None if self._best_rows().empty else self.best_score
-
-    def _best_rows(self) -> pd.Series[float]:
-        complete = self.trials.loc[self.trials["state"] == "complete", "mean"]
-        return complete.map(METRICS[self.metric].loss).sort_values(kind="stable")
+        return self.best_score if (self.trials["state"] == "complete").any() else None
 
     def _best_row(self) -> int:
-        rows = self._best_rows()
-        if rows.empty:
+        complete = self.trials.loc[self.trials["state"] == "complete", "mean"]
+        if complete.empty:
             why = first_error(self.trials)
             raise InferenceError(f"no trial of the search is complete, so there is no best.{why}")
-        return int(rows.index[0])
+        first: Any = complete.map(METRICS[self.metric].loss).idxmin()
+        return int(first)
 
 
 def search_of(

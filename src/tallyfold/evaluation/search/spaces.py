@@ -49,11 +49,7 @@ SPACES: dict[str, dict[str, Sequence[Any]]] = {
     "bptf-gibbs": {"n_components": PAPER_COMPONENTS, "prior_shape": PAPER_SHAPES},
     "online-gibbs": {"n_components": PAPER_COMPONENTS, "c": PAPER_SHAPES, "g": PAPER_SHAPES},
     "ptf-kl": {"n_components": PAPER_COMPONENTS},
-    "ntf-ls": {
-        "n_components": PAPER_COMPONENTS,
-        "learning_rate": PAPER_RATES,
-        "l2": PAPER_L2,
-    },
+    "ntf-ls": {"n_components": PAPER_COMPONENTS, "learning_rate": PAPER_RATES, "l2": PAPER_L2},
     "mlp-tf": {
         "embedding_size": PAPER_COMPONENTS,
         "hidden_layers": [1, 2, 3],

@@ -148,7 +148,8 @@ def tune(
     identity = validation.identity(tensor, chosen.names, given) | {
         "pruner": pruner if pruner is None or pruner == "median" else type(pruner).__name__
     }
-    name = study or f"{fixed.name}-{_checksum(identity)}"
+    checksum = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    name = study or f"{fixed.name}-{checksum[:10]}"
     with opened_study(storage, name, identity, _pruner(pruner)) as opened:
         runner = TrialRunner(opened, chosen, trials, validation, callback)
         interrupted = runner.run()
@@ -159,10 +160,6 @@ def tune(
         done = int((found.trials["state"] != "running").sum())
         warn_interrupted("search", f"{done} of {runner.size} trials", storage is not None)
     return replace(found, interrupted=interrupted)
-
-
-def _checksum(identity: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def _pruner(pruner: Any) -> BasePruner:
