@@ -224,6 +224,16 @@ def test_every_model_has_a_page(name, parts, tmp_path):
         assert all(axis["low"] is None and axis["high"] is None for axis in data["axes"])
 
 
+def test_objectives_of_phases_that_prepare_are_left_out():
+    tensor = tf.simulate((20, 15, 10), 2, density=0.3).tensor
+    model = tf.GibbsBPTF(n_components=2, burn_in=3, n_draws=4).fit(tensor)
+    shown = payload_of(model)["fit"]["history"]
+    later = model.history_["phase"].isin(["burn-in", "draws"])
+    assert 0 < later.sum() < len(later)
+    assert [objective is not None for _, objective, _ in shown] == later.tolist()
+    assert [number for number, *_ in shown] == model.history_["iteration"].tolist()
+
+
 # -- safety ----------------------------------------------------------------------------------------
 
 

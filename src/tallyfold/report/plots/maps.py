@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+Floats = style.Floats
 DIMENSION = "dimension (Hellinger distance)"
 LARGEST = 2600
 """The area of a component that has the whole rate, in square points."""
@@ -174,10 +175,10 @@ DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (0.7, 0.7), (-0.7, -0.7), (0.7, 
 
 def write_where_there_is_room(
     ax: Axes,
-    place_N2: style.Floats,
+    place_N2: Floats,
     texts: Sequence[str],
     how: dict[str, Any],
-    radius_N: style.Floats | float = 2.5,
+    radius_N: Floats | float = 2.5,
     size: float = 8,
 ) -> None:
     """Write texts beside the first points, in their order.
@@ -189,34 +190,32 @@ def write_where_there_is_room(
 
     figure: Any = ax.get_figure(root=True)
     figure.draw_without_rendering()  # so that places on paper are known
+    pixels, inside = figure.dpi / 72, ax.get_window_extent()
     point_N2, taken = ax.transData.transform(place_N2), []
     radius_N = np.broadcast_to(radius_N, len(place_N2))
     how = {"textcoords": "offset points", "fontsize": size, "arrowprops": LEADER, **how}
-    for text, place, radius in zip(texts, place_N2, radius_N, strict=False):
-        note: Any = ax.annotate(text, place, (0, 0), **how)
+    for number, text in enumerate(texts):
+        note: Any = ax.annotate(text, place_N2[number], (0, 0), **how)
         note.set_in_layout(False)
-        for distance, (right, up) in product(DISTANCES, DIRECTIONS):
-            note.set_position(((radius + distance) * right, (radius + distance) * up))
-            note.set_ha(("center", "left", "right")[int(np.sign(right))])
-            note.set_va(("center", "bottom", "top")[int(np.sign(up))])
-            note.get_window_extent()  # moves the text; its own extent has no leader in it
-            box = Text.get_window_extent(note).get_points()
-            if _fits(box, ax, taken, point_N2, radius_N * figure.dpi / 72):
+        extent_2 = Text.get_window_extent(note).size  # without the leader
+        for distance, direction in product(DISTANCES, DIRECTIONS):
+            side_2 = np.sign(direction)
+            offset_2 = (radius_N[number] + distance) * np.array(direction)
+            low_2 = point_N2[number] + pixels * offset_2 + extent_2 * (side_2 - 1) / 2
+            box = np.stack([low_2, low_2 + extent_2])
+            if _fits(box, inside, taken, point_N2, radius_N * pixels):
                 taken.append(box)
+                right, up = side_2.astype(int)
+                note.set(position=offset_2, ha=("center", "left", "right")[right])
+                note.set_va(("center", "bottom", "top")[up])
                 note.arrow_patch.set_visible(distance > DISTANCES[0])
                 break
         else:
             note.remove()
 
 
-def _fits(
-    box: style.Floats,
-    ax: Axes,
-    taken: list[style.Floats],
-    point_N2: style.Floats,
-    disc_N: style.Floats,
-) -> bool:
-    (low, high), inside = box, ax.get_window_extent()
+def _fits(box: Floats, inside: Any, taken: list[Floats], point_N2: Floats, disc_N: Floats) -> bool:
+    low, high = box
     if (low < inside.min).any() or (high > inside.max).any():
         return False
     if any((low < other[1]).all() and (high > other[0]).all() for other in taken):
