@@ -17,7 +17,7 @@ from tallyfold.kernels.evidence import (
     network_inputs,
     network_size,
 )
-from tallyfold.kernels.on_device import tensors
+from tallyfold.kernels import tensors
 
 NEGATIVE_BINOMIAL = {"likelihood": "truncated-negative-binomial", "dispersion": 0.7}
 

@@ -9,17 +9,17 @@ inputs) and eager torch, for networks that have no compiled form and for other d
 """
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from tallyfold.errors import ParameterError, ShapeError, SlowPathWarning
 from tallyfold.kernels.arrays import Factors, Floats
 from tallyfold.kernels.backends import announce_compilation, chosen_backend
-from tallyfold.kernels.device import device_in_use
-from tallyfold.kernels.layout import AxisLayout
+from tallyfold.kernels.layout import AxisLayout, check_factors, check_weights
 
 KINDS = ("shape", "rate")
 HIDDEN_ACTIVATIONS = ("softplus", "relu", "sigmoid")
@@ -47,9 +47,33 @@ class Network(NamedTuple):
     hidden_activation: str
     output_activation: str
 
+    @property
+    def activations(self) -> list[str]:
+        """The activation of every layer, the output's last."""
+        return [*[self.hidden_activation] * self.hidden_layers, self.output_activation]
 
-class AxisEncoder(Protocol):
-    """Both networks of one axis."""
+
+class Arguments(NamedTuple):
+    """What both passes take, checked; see :meth:`AxisEncoder.forward`."""
+
+    weights: Weights
+    factors: Factors
+    weight_N: Floats
+    n_components: int
+
+
+class AxisEncoder(ABC):
+    """Both networks of one axis.
+
+    Parameters
+    ----------
+    layout, network
+        The axis's cells and the networks' form.
+    """
+
+    def __init__(self, layout: AxisLayout, network: Network) -> None:
+        self.layout = layout
+        self.network = network
 
     def forward(
         self, weights: Weights, factors: Factors, weight_N: Floats
@@ -65,7 +89,7 @@ class AxisEncoder(Protocol):
         weight_N
             A weight for each cell, in the cells' original order.
         """
-        ...
+        return self._sums(self._checked(weights, factors, weight_N))
 
     def backward(
         self,
@@ -80,7 +104,21 @@ class AxisEncoder(Protocol):
         The first three arguments are those of :meth:`forward`. Coming right after it, with
         equal values, saves an evaluation.
         """
-        ...
+        grad_TDK = np.stack([shape_grad_DK, rate_grad_DK], dtype=np.float64)
+        return self._gradient(self._checked(weights, factors, weight_N), grad_TDK)
+
+    @abstractmethod
+    def _sums(self, given: Arguments) -> tuple[Floats, Floats]: ...
+
+    @abstractmethod
+    def _gradient(self, given: Arguments, grad_TDK: Floats) -> dict[str, Floats]: ...
+
+    def _checked(self, weights: Weights, factors: Factors, weight_N: Floats) -> Arguments:
+        """Refuse arrays that do not fit together."""
+        n_components = check_factors([factors], self.layout.reach_M, unused=self.layout.axis)
+        check_weights(weight_N, self.layout)
+        _check_networks(self.network, weights, len(factors), n_components)
+        return Arguments(weights, factors, weight_N, n_components)
 
 
 def axis_encoder(layout: AxisLayout, network: Network, *, backend: str = "auto") -> AxisEncoder:
@@ -126,27 +164,7 @@ def axis_encoder(layout: AxisLayout, network: Network, *, backend: str = "auto")
         _warn_slow(network)
     from tallyfold.kernels.encoder_torch import TorchEncoder
 
-    return TorchEncoder(layout, network, device=device_in_use())
-
-
-def check_arguments(
-    layout: AxisLayout, network: Network, weights: Weights, factors: Factors, weight_N: Floats
-) -> int:
-    """Refuse arrays that do not fit together; return the number of components."""
-    if len(factors) != len(layout.reach_M):
-        raise ShapeError(f"Cells have {len(layout.reach_M)} axes; got {len(factors)} factors.")
-    others = [m for m in range(len(factors)) if m != layout.axis]
-    n_components = int(factors[others[0]].shape[-1])
-    for m in others:
-        reach, shape = layout.reach_M[m], factors[m].shape
-        if len(shape) != 2 or shape[0] < reach or shape[1] != n_components:
-            raise ShapeError(
-                f"Factor {m} must be (D, {n_components}) with D >= {reach}; got {shape}."
-            )
-    if weight_N.shape != layout.counts_N.shape:
-        raise ShapeError(f"{len(layout.counts_N)} cells but weights of shape {weight_N.shape}.")
-    _check_weights(network, weights, len(factors), n_components)
-    return n_components
+    return TorchEncoder(layout, network)
 
 
 def layer_sizes(network: Network, n_inputs: int) -> list[tuple[int, int]]:
@@ -179,7 +197,7 @@ def _check_network(network: Network) -> None:
         )
 
 
-def _check_weights(network: Network, weights: Weights, n_inputs: int, n_components: int) -> None:
+def _check_networks(network: Network, weights: Weights, n_inputs: int, n_components: int) -> None:
     """Refuse weights of another network."""
     n_networks = weights["shape_weight_0"].shape[0]
     if n_networks not in (1, n_components):

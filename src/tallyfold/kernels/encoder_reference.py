@@ -2,57 +2,41 @@
 
 import numpy as np
 
-from tallyfold.kernels.arrays import Factors, Floats
+from tallyfold.kernels.arrays import Floats
 from tallyfold.kernels.encoder import (
     INPUT_CAP,
     KINDS,
-    Network,
+    Arguments,
+    AxisEncoder,
     Weights,
-    check_arguments,
     other_factors,
 )
-from tallyfold.kernels.layout import AxisLayout, entities
+from tallyfold.kernels.layout import entities
 
 
-class ReferenceEncoder:
+class ReferenceEncoder(AxisEncoder):
     """See :class:`tallyfold.kernels.encoder.AxisEncoder`."""
 
-    def __init__(self, layout: AxisLayout, network: Network) -> None:
-        self.layout = layout
-        self.network = network
-        self.entity_N = entities(layout)
-
-    def forward(
-        self, weights: Weights, factors: Factors, weight_N: Floats
-    ) -> tuple[Floats, Floats]:
+    def _sums(self, given: Arguments) -> tuple[Floats, Floats]:
         """Sum the networks' outputs, weighted, over every entity's cells."""
-        n_components = check_arguments(self.layout, self.network, weights, factors, weight_N)
-        inputs_KNM = self._inputs(factors, n_components)
-        shape_DK, rate_DK = (
-            np.zeros((len(self.layout.indptr_D1) - 1, n_components)) for _ in KINDS
-        )
-        for kind, sums_DK in zip(KINDS, (shape_DK, rate_DK), strict=True):
-            output_KN = self._layers(kind, weights, inputs_KNM)[0][-1][:, :, 0]
-            np.add.at(sums_DK, self.entity_N, (weight_N[self.layout.order_N] * output_KN).T)
-        return shape_DK, rate_DK
+        entity_N, weight_N = entities(self.layout), given.weight_N[self.layout.order_N]
+        inputs_KNM = self._inputs(given)
+        sums_TDK = np.zeros((len(KINDS), len(self.layout.indptr_D1) - 1, given.n_components))
+        for kind, sums_DK in zip(KINDS, sums_TDK, strict=True):
+            output_KN = self._layers(kind, given.weights, inputs_KNM)[0][-1][:, :, 0]
+            np.add.at(sums_DK, entity_N, (weight_N * output_KN).T)
+        return sums_TDK[0], sums_TDK[1]
 
-    def backward(
-        self,
-        weights: Weights,
-        factors: Factors,
-        weight_N: Floats,
-        shape_grad_DK: Floats,
-        rate_grad_DK: Floats,
-    ) -> dict[str, Floats]:
+    def _gradient(self, given: Arguments, grad_TDK: Floats) -> dict[str, Floats]:
         """Send each cell's gradient back through the layers."""
-        n_components = check_arguments(self.layout, self.network, weights, factors, weight_N)
-        inputs_KNM = self._inputs(factors, n_components)
+        entity_N, weight_N = entities(self.layout), given.weight_N[self.layout.order_N]
+        inputs_KNM = self._inputs(given)
         gradient = {}
-        for kind, grad_DK in zip(KINDS, (shape_grad_DK, rate_grad_DK), strict=True):
-            signals, slopes = self._layers(kind, weights, inputs_KNM)
-            grad_KNO = (weight_N[self.layout.order_N] * grad_DK[self.entity_N].T)[:, :, None]
+        for kind, grad_DK in zip(KINDS, grad_TDK, strict=True):
+            signals, slopes = self._layers(kind, given.weights, inputs_KNM)
+            grad_KNO = (weight_N * grad_DK[entity_N].T)[:, :, None]
             for layer in reversed(range(len(slopes))):
-                weight_CIO = weights[f"{kind}_weight_{layer}"]
+                weight_CIO = given.weights[f"{kind}_weight_{layer}"]
                 grad_KNO = grad_KNO * slopes[layer]
                 weight_KIO = signals[layer].transpose(0, 2, 1) @ grad_KNO
                 shared = len(weight_CIO) == 1
@@ -61,12 +45,12 @@ class ReferenceEncoder:
                 grad_KNO = grad_KNO @ weight_CIO.transpose(0, 2, 1)
         return gradient
 
-    def _inputs(self, factors: Factors, n_components: int) -> Floats:
+    def _inputs(self, given: Arguments) -> Floats:
         """Return every cell's input for every component."""
-        others = other_factors(self.layout, factors)
+        others = other_factors(self.layout, given.factors)
         gathered = [factor_DK[self.layout.others_NJ[:, j]].T for j, factor_DK in enumerate(others)]
         counts_N = np.minimum(self.layout.counts_N, INPUT_CAP)
-        counts_KN = np.broadcast_to(counts_N, (n_components, len(counts_N)))
+        counts_KN = np.broadcast_to(counts_N, (given.n_components, len(counts_N)))
         return np.stack([*gathered, counts_KN], axis=2)
 
     def _layers(
@@ -74,9 +58,7 @@ class ReferenceEncoder:
     ) -> tuple[list[Floats], list[Floats]]:
         """Return the input and every layer's signal, and every layer's slopes."""
         signals, slopes = [signal], []
-        for layer in range(self.network.hidden_layers + 1):
-            last = layer == self.network.hidden_layers
-            name = self.network.output_activation if last else self.network.hidden_activation
+        for layer, name in enumerate(self.network.activations):
             weight_CIO, bias_CO = (weights[f"{kind}_{part}_{layer}"] for part in ("weight", "bias"))
             signal, slope = activation(name, signal @ weight_CIO + bias_CO[:, None, :])
             signals.append(signal)

@@ -7,6 +7,7 @@ their own order. So results have the same bits on one thread and on many, and an
 """
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,32 +84,41 @@ def axis_layout(
         axis,
         tuple(size if m == axis else reach for m, reach in enumerate(reach_of(indices_NM))),
         indptr_D1,
-        _fixed(_others(indices_NM, axis, order_N)),
-        _fixed(order_N),
-        _fixed(counts_N.astype(_short(counts_N.max(initial=0)))[order_N]),
+        read_only(_others(indices_NM, axis, order_N)),
+        read_only(order_N),
+        read_only(counts_N.astype(_short(counts_N.max(initial=0)))[order_N]),
         piece_cell_S1,
         piece_entity_S,
         chunk_piece_C1,
     )
 
 
-def check_factors(sets: Sequence[Factors], reach_M: Sequence[int]) -> None:
-    """Refuse factors that do not cover the cells: compiled code would read past their end."""
-    n_components = sets[0][0].shape[1]
+def check_factors(
+    sets: Sequence[Factors], reach_M: Sequence[int], unused: int | None = None
+) -> int:
+    """Refuse factors that do not cover the cells: compiled code would read past their end.
+
+    Return the number of components. The factors of the axis `unused` are not looked at.
+    """
     for factors in sets:
         if len(factors) != len(reach_M):
             raise ShapeError(f"Cells have {len(reach_M)} axes; got {len(factors)} factors.")
-        for m, (factor_DK, reach) in enumerate(zip(factors, reach_M, strict=True)):
-            if factor_DK.ndim != 2 or factor_DK.shape[1] != n_components:
-                raise ShapeError(f"Factor {m} must be (D, {n_components}); got {factor_DK.shape}.")
-            if factor_DK.shape[0] < reach:
-                raise ShapeError(f"Factor {m} has {len(factor_DK)} rows; cells need {reach}.")
+    used = [m for m in range(len(reach_M)) if m != unused]
+    n_components = int(sets[0][used[0]].shape[-1])
+    for factors, m in product(sets, used):
+        reach, shape = reach_M[m], factors[m].shape
+        if len(shape) != 2 or shape[0] < reach or shape[1] != n_components:
+            raise ShapeError(
+                f"Factor {m} must be (D, {n_components}) with D >= {reach}; got {shape}."
+            )
+    return n_components
 
 
 def check_weights(weight_N: Floats, layout: AxisLayout) -> None:
     """Refuse weights that are not one per cell."""
     if weight_N.shape != layout.counts_N.shape:
-        raise ShapeError(f"Weights must have shape {layout.counts_N.shape}; got {weight_N.shape}.")
+        wanted, got = layout.counts_N.shape, weight_N.shape
+        raise ShapeError(f"Weights must be one per cell, {wanted}; got weights of shape {got}.")
 
 
 def reach_of(indices_NM: NDArray[np.integer]) -> list[int]:
@@ -134,7 +144,7 @@ def _others(indices_NM: NDArray[np.integer], axis: int, order_N: NDArray[np.inte
     return others
 
 
-def _fixed(array: NDArray[Any]) -> NDArray[Any]:
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Return a read-only view: a kernel is compiled for one kind of array only."""
     view = array.view()
     view.flags.writeable = False

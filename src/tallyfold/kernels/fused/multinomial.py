@@ -43,18 +43,12 @@ def split(seed, iteration, cell, count, weight_K, draw_K):  # type: ignore[no-un
 
 @jit
 def draw_binomial(stream, n, p):  # type: ignore[no-untyped-def]
-    """Return an exact binomial draw."""
+    """Return an exact binomial draw: by inversion for a small mean, else by rejection."""
     if p <= 0.0:
         return 0
-    if p > 0.5:
-        return n - _binomial_below_half(stream, n, 1.0 - p)
-    return _binomial_below_half(stream, n, p)
-
-
-@jit
-def _binomial_below_half(stream, n, p):  # type: ignore[no-untyped-def]
-    """Return a draw for p <= 1/2: by inversion for a small mean, else by rejection."""
-    return _invert(stream, n, p) if n * p < 10.0 else _reject(stream, n, p)
+    rare = 1.0 - p if p > 0.5 else p
+    taken = _invert(stream, n, rare) if n * rare < 10.0 else _reject(stream, n, rare)
+    return n - taken if p > 0.5 else taken
 
 
 @jit
