@@ -1,14 +1,18 @@
 """Count distributions given a rate: Poisson and negative binomial, plain and zero-truncated."""
 
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tallyfold.errors import CountError, ParameterError
 from tallyfold.kernels.arrays import Floats, Ints
-from tallyfold.probability.families import FAMILIES
+from tallyfold.probability import negative_binomial, poisson
 from tallyfold.probability.quantiles import mixture_quantile
+
+FAMILIES = {"poisson": poisson, "negative-binomial": negative_binomial}
+"""Modules with the same functions of arrays of y, rate and dispersion r."""
 
 TINY_RATE = 1e-300
 """Rates below it, zero included, are taken as it: a truncated count then is surely one."""
@@ -62,17 +66,19 @@ class CountLikelihood:
         """Return the log probability of a count, every constant in it; -inf off the support."""
         y_, rate_, r_ = self._arrays(y, rate, r)
         off = (y_ < self.lowest) | (y_ != np.floor(y_)) | ~np.isfinite(y_)
-        log_pmf = FAMILIES[self.family].log_pmf(np.where(off, 1.0, y_), rate_, r_)
-        return np.asarray(np.where(off, -np.inf, log_pmf - self._log_seen(rate_, r_)))
+        log_pmf = self._family.log_pmf(np.where(off, 1.0, y_), rate_, r_)
+        if self.truncated:
+            log_pmf = log_pmf - np.log(self._seen(rate_, r_))
+        return np.asarray(np.where(off, -np.inf, log_pmf))
 
     def cdf(self, y: ArrayLike, rate: ArrayLike, r: ArrayLike | None = None) -> Floats:
         """Return the probability of a count of at most y."""
         y_, rate_, r_ = self._arrays(y, rate, r)
         whole = np.maximum(np.floor(y_), self.lowest)
-        below = FAMILIES[self.family].cdf(whole, rate_, r_)
+        below = self._family.cdf(whole, rate_, r_)
         if self.truncated:
-            log_zero = FAMILIES[self.family].log_zero(rate_, r_)
-            above = FAMILIES[self.family].sf(whole, rate_, r_)
+            log_zero = self._family.log_zero(rate_, r_)
+            above = self._family.sf(whole, rate_, r_)
             seen = -np.expm1(log_zero)  # 1 - above / seen is the exact form for small rates
             below = np.where(log_zero < -1.0, (below - np.exp(log_zero)) / seen, 1.0 - above / seen)
         return np.asarray(np.where(y_ < self.lowest, 0.0, np.clip(below, 0.0, 1.0)))
@@ -81,7 +87,7 @@ class CountLikelihood:
         """Return the probability of a count above y."""
         y_, rate_, r_ = self._arrays(y, rate, r)
         whole = np.maximum(np.floor(y_), self.lowest)
-        above = FAMILIES[self.family].sf(whole, rate_, r_) / self._seen(rate_, r_)
+        above = self._family.sf(whole, rate_, r_) / self._seen(rate_, r_)
         return np.asarray(np.where(y_ < self.lowest, 1.0, np.minimum(above, 1.0)))
 
     def mean(self, rate: ArrayLike, r: ArrayLike | None = None) -> Floats:
@@ -92,7 +98,7 @@ class CountLikelihood:
     def step(self, y: int, rate: ArrayLike, r: ArrayLike | None = None) -> Floats:
         """Return pmf(y + 1) / pmf(y), for a y on the support."""
         _, rate_, r_ = self._arrays(0, rate, r)
-        return FAMILIES[self.family].step(y, rate_, r_)
+        return np.asarray(self._family.step(y, rate_, r_))
 
     def quantile(self, p: ArrayLike, rate: ArrayLike, r: ArrayLike | None = None) -> Ints:
         """Return the smallest count with a cdf of at least p, for 0 <= p < 1."""
@@ -110,8 +116,7 @@ class CountLikelihood:
         """Draw one count per rate."""
         _, rate_, r_ = self._arrays(0, rate, r)
         rate_, r_ = np.broadcast_arrays(rate_, r_)
-        family = FAMILIES[self.family]
-        draw = family.sample_positive if self.truncated else family.sample
+        draw = self._family.sample_positive if self.truncated else self._family.sample
         try:
             return np.asarray(draw(rng, rate_, r_))
         except ValueError as error:  # numpy's, of a rate whose counts pass 64 bits
@@ -120,15 +125,15 @@ class CountLikelihood:
                 "Draw for other cells, or look at the mean and the interval instead."
             ) from error
 
+    @property
+    def _family(self) -> ModuleType:
+        return FAMILIES[self.family]
+
     def _seen(self, rate: Floats, r: Floats) -> Floats:
         """Return 1 - P0, or ones without truncation."""
         if not self.truncated:
             return np.ones_like(rate)
-        return np.asarray(-np.expm1(FAMILIES[self.family].log_zero(rate, r)))
-
-    def _log_seen(self, rate: Floats, r: Floats) -> Floats:
-        """Return ln(1 - P0), or zero without truncation."""
-        return np.log(self._seen(rate, r)) if self.truncated else np.zeros(())
+        return np.asarray(-np.expm1(self._family.log_zero(rate, r)))
 
     def _arrays(
         self, y: ArrayLike, rate: ArrayLike, r: ArrayLike | None
@@ -141,10 +146,9 @@ class CountLikelihood:
         return np.asarray(y, dtype=np.float64), rate_, r_
 
 
-COUNTS: dict[tuple[str, bool], CountLikelihood] = {
-    ("poisson", False): CountLikelihood("poisson", False),
-    ("poisson", True): CountLikelihood("poisson", True),
-    ("negative-binomial", False): CountLikelihood("negative-binomial", False),
-    ("negative-binomial", True): CountLikelihood("negative-binomial", True),
+COUNTS = {
+    (family, truncated): CountLikelihood(family, truncated)
+    for family in FAMILIES
+    for truncated in (False, True)
 }
 """Every likelihood by (family, truncated)."""

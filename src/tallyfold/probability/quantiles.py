@@ -1,29 +1,23 @@
 """Quantiles of a mixture of count distributions: walk up the small counts, then bisect."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tallyfold.kernels.arrays import Floats, Ints
 
+if TYPE_CHECKING:
+    from tallyfold.probability.counts import CountLikelihood
+
 WALK = 32
 LARGEST = 2**53
 
 
-class _Counts(Protocol):
-    """A count distribution, as :class:`tallyfold.probability.counts.CountLikelihood` is one."""
-
-    @property
-    def lowest(self) -> int: ...
-    def log_pmf(self, y: int, rate: Floats, r: Floats) -> Floats: ...
-    def step(self, y: int, rate: Floats, r: Floats) -> Floats: ...
-    def cdf(self, y: Floats, rate: Floats, r: Floats) -> Floats: ...
-    def mean(self, rate: Floats, r: Floats) -> Floats: ...
-
-
-def mixture_quantile(counts: _Counts, p_N: Floats, rate_SN: Floats, r_SN: Floats) -> Ints:
+def mixture_quantile(counts: CountLikelihood, p_N: Floats, rate_SN: Floats, r_SN: Floats) -> Ints:
     """Return, per cell, the smallest count with a cdf of at least p, averaged over S draws."""
     answer_N, open_N = _walk(counts, p_N, rate_SN, r_SN)
     rate_SO, r_SO, p_O = rate_SN[:, open_N], r_SN[:, open_N], p_N[open_N]
@@ -38,7 +32,7 @@ def mixture_quantile(counts: _Counts, p_N: Floats, rate_SN: Floats, r_SN: Floats
 
 
 def _walk(
-    counts: _Counts, p_N: Floats, rate_SN: Floats, r_SN: Floats
+    counts: CountLikelihood, p_N: Floats, rate_SN: Floats, r_SN: Floats
 ) -> tuple[Ints, NDArray[np.intp]]:
     """Add up the pmf from below; return the answers found and the cells that want more steps."""
     answer_N = np.zeros(len(p_N), dtype=np.int64)
