@@ -8,7 +8,6 @@ import math
 import numpy as np
 
 from tallyfold.kernels.fused.jit import jit, jit_inline, jit_sums
-from tallyfold.kernels.fused.prefetch import prefetch_rows
 
 LOW, HIGH = 1e-200, 1e200
 """Rates in between are safe to divide by; outside, sums are taken in logarithms."""
@@ -38,26 +37,13 @@ def add_scaled(scale, product_P, start, sums_W):  # type: ignore[no-untyped-def]
 
 
 @jit_sums
-def _multiply_rest(table_RW, first_J, others_NJ, n, rest_W):  # type: ignore[no-untyped-def]
+def multiply_rest(table_RW, first_J, others_NJ, n, rest_W):  # type: ignore[no-untyped-def]
     """Write the product of all rows of cell n but the first: ones when there are none."""
     rest_W[:] = 1.0
     for j in range(1, len(first_J)):
         row_W = table_RW[first_J[j] + others_NJ[n, j]]
         for k in range(len(rest_W)):
             rest_W[k] *= row_W[k]
-
-
-@jit_inline
-def other_rows(table_RW, first_J, others_NJ, n, rest_W):  # type: ignore[no-untyped-def]
-    """Return the first other axis's row of cell n, and the product of the rest's."""
-    prefetch_rows(table_RW, first_J, others_NJ, n)
-    one_W = table_RW[first_J[0] + others_NJ[n, 0]]
-    if len(first_J) == 2:
-        two_W = table_RW[first_J[1] + others_NJ[n, 1]]
-    else:
-        _multiply_rest(table_RW, first_J, others_NJ, n, rest_W)
-        two_W = rest_W
-    return one_W, two_W
 
 
 @jit

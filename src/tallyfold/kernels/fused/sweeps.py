@@ -1,4 +1,8 @@
-"""One pass over cells: rates, the bound, and sums per entity of one axis."""
+"""One pass over cells: rates, the bound, and sums per entity of one axis.
+
+The rows of a cell are looked up in each kernel: from a function, even one that is inlined, numba
+counts references to the rows it returns, which takes longer than the sums.
+"""
 
 import math
 
@@ -7,7 +11,7 @@ import numpy as np
 from tallyfold.kernels.arrays import Factors, Floats, Ints, Positions
 from tallyfold.kernels.fused.exposure import exposure, normaliser
 from tallyfold.kernels.fused.jit import jit, jit_sums
-from tallyfold.kernels.fused.prefetch import ask_for_weight
+from tallyfold.kernels.fused.prefetch import ask_for_weight, prefetch_rows
 from tallyfold.kernels.fused.products import (
     CAP,
     HIGH,
@@ -17,7 +21,7 @@ from tallyfold.kernels.fused.products import (
     add_scaled,
     log_rate,
     multiply,
-    other_rows,
+    multiply_rest,
     safe_log,
 )
 from tallyfold.kernels.fused.visits import frozen, pack, sum_cells, sum_pieces, visit_cells
@@ -90,7 +94,13 @@ def _write_rates(start, stop, cells, table, rate_N):  # type: ignore[no-untyped-
     table_RW, _, first_J = table
     product_W, rest_W = np.empty(table_RW.shape[1]), np.empty(table_RW.shape[1])
     for n in range(start, stop):
-        one_W, two_W = other_rows(table_RW, first_J, others_NJ, n, rest_W)
+        prefetch_rows(table_RW, first_J, others_NJ, n)
+        one_W = table_RW[first_J[0] + others_NJ[n, 0]]
+        if len(first_J) == 2:
+            two_W = table_RW[first_J[1] + others_NJ[n, 1]]
+        else:
+            multiply_rest(table_RW, first_J, others_NJ, n, rest_W)
+            two_W = rest_W
         rate_N[n] = multiply(table_RW[entity_N[n]], one_W, two_W, 0, product_W)
 
 
@@ -108,7 +118,13 @@ def _add_bound(start, stop, cells, table, family, n_sets, sum_1):  # type: ignor
     total = 0.0
     for n in range(start, stop):
         own_W = table_RW[entity_N[n]]
-        one_W, two_W = other_rows(table_RW, first_J, others_NJ, n, rest_W)
+        prefetch_rows(table_RW, first_J, others_NJ, n)
+        one_W = table_RW[first_J[0] + others_NJ[n, 0]]
+        if len(first_J) == 2:
+            two_W = table_RW[first_J[1] + others_NJ[n, 1]]
+        else:
+            multiply_rest(table_RW, first_J, others_NJ, n, rest_W)
+            two_W = rest_W
         geo_rate = multiply(own_W, one_W, two_W, 0, product_P)
         mean_rate = geo_rate
         if half < width:
@@ -136,7 +152,13 @@ def _add_products(start, stop, cells, table, sums_SW, weight_N):  # type: ignore
         sums_W = sums_SW[s]
         for n in range(piece_cell_S1[s], piece_cell_S1[s + 1]):
             ask_for_weight(weight_N, order_N, n)
-            one_W, two_W = other_rows(table_RW, first_J, others_NJ, n, rest_W)
+            prefetch_rows(table_RW, first_J, others_NJ, n)
+            one_W = table_RW[first_J[0] + others_NJ[n, 0]]
+            if len(first_J) == 2:
+                two_W = table_RW[first_J[1] + others_NJ[n, 1]]
+            else:
+                multiply_rest(table_RW, first_J, others_NJ, n, rest_W)
+                two_W = rest_W
             multiply(own_W, one_W, two_W, 0, product_W)
             add_scaled(weight_N[order_N[n]], product_W, 0, sums_W)
 
@@ -152,7 +174,13 @@ def _add_shares(start, stop, cells, table, sums_SW, floor):  # type: ignore[no-u
         own_W = table_RW[own_first + piece_entity_S[s]]
         sums_W = sums_SW[s]
         for n in range(piece_cell_S1[s], piece_cell_S1[s + 1]):
-            one_W, two_W = other_rows(table_RW, first_J, others_NJ, n, rest_W)
+            prefetch_rows(table_RW, first_J, others_NJ, n)
+            one_W = table_RW[first_J[0] + others_NJ[n, 0]]
+            if len(first_J) == 2:
+                two_W = table_RW[first_J[1] + others_NJ[n, 1]]
+            else:
+                multiply_rest(table_RW, first_J, others_NJ, n, rest_W)
+                two_W = rest_W
             rate = multiply(own_W, one_W, two_W, 0, product_W)
             if LOW < rate < HIGH:
                 add_scaled(counts_N[n] / max(rate, floor), product_W, 0, sums_W)
@@ -179,7 +207,13 @@ def _add_bptf(start, stop, cells, table, sums_SW, family):  # type: ignore[no-un
         own_W = table_RW[own_first + piece_entity_S[s]]
         sums_W = sums_SW[s]
         for n in range(piece_cell_S1[s], piece_cell_S1[s + 1]):
-            one_W, two_W = other_rows(table_RW, first_J, others_NJ, n, rest_W)
+            prefetch_rows(table_RW, first_J, others_NJ, n)
+            one_W = table_RW[first_J[0] + others_NJ[n, 0]]
+            if len(first_J) == 2:
+                two_W = table_RW[first_J[1] + others_NJ[n, 1]]
+            else:
+                multiply_rest(table_RW, first_J, others_NJ, n, rest_W)
+                two_W = rest_W
             geo_rate = multiply(own_W, one_W, two_W, 0, geo_P)
             mean_rate = geo_rate
             if half < width:
