@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallyfold.kernels.arrays import Floats
-from tallyfold.kernels.distinct_inputs import distinct_inputs
 from tallyfold.kernels.encoder import (
     INPUT_CAP,
     KINDS,
@@ -22,7 +21,7 @@ from tallyfold.kernels.encoder import (
     Network,
     other_factors,
 )
-from tallyfold.kernels.layout import AxisLayout
+from tallyfold.kernels.layout import AxisLayout, distinct_inputs
 from tallyfold.kernels.tensors import floats, int64, openmp, ranges
 from tallyfold.kernels.threads import thread_count
 

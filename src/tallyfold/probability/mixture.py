@@ -11,8 +11,7 @@ from scipy.special import logsumexp
 
 from tallyfold.errors import ParameterError, ShapeError
 from tallyfold.kernels.arrays import Floats, Ints
-from tallyfold.probability.counts import COUNTS, CountLikelihood
-from tallyfold.probability.quantiles import mixture_quantile
+from tallyfold.probability.counts import COUNTS, CountLikelihood, mixture_quantile
 
 BLOCK = 2**18
 """Draws times cells that are worked on at once: a few MB per intermediate array."""

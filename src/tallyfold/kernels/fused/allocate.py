@@ -5,9 +5,8 @@ import math
 import numpy as np
 
 from tallyfold.kernels.arrays import Factors, Ints
+from tallyfold.kernels.fused.draws import place, split, uniform_at
 from tallyfold.kernels.fused.jit import jit, jit_inline, jit_sums
-from tallyfold.kernels.fused.multinomial import place, split
-from tallyfold.kernels.fused.philox import uniform_at
 from tallyfold.kernels.fused.prefetch import prefetch_rows
 from tallyfold.kernels.fused.products import HIGH, LOW, safe_log
 from tallyfold.kernels.fused.visits import pack, sum_pieces

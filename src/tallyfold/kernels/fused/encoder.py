@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallyfold.kernels.arrays import Factors, Floats, Ints
-from tallyfold.kernels.distinct_inputs import distinct_inputs
 from tallyfold.kernels.encoder import (
     INPUT_CAP,
     KINDS,
@@ -25,7 +24,7 @@ from tallyfold.kernels.fused.encoder_passes import PADDED, differentiate, evalua
 from tallyfold.kernels.fused.jit import jit_sums
 from tallyfold.kernels.fused.softplus import BLOCK, CODES
 from tallyfold.kernels.fused.visits import frozen, padded, sum_pieces
-from tallyfold.kernels.layout import AxisLayout
+from tallyfold.kernels.layout import AxisLayout, distinct_inputs
 from tallyfold.kernels.threads import run_chunks
 
 CHUNK_BLOCKS = 2
