@@ -246,10 +246,10 @@ def distinct_inputs(layout: AxisLayout) -> DistinctInputs:
     rank_R[np.argsort(first_R)] = np.arange(len(first_R))
     input_N = rank_R[found_N]
     indptr_R1, cell_N = counting_sort(input_N, len(first_R))
-    first_R = cell_N[indptr_R1[:-1]]
+    sample_R = cell_N[indptr_R1[:-1]]
     return DistinctInputs(
-        np.asfortranarray(layout.others_NJ[first_R]),
-        layout.counts_N[first_R],
+        np.asfortranarray(layout.others_NJ[sample_R]),
+        layout.counts_N[sample_R],
         input_N,
         indptr_R1,
         layout.order_N[cell_N],

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallyfold.kernels.arrays import Factors, Floats, Ints
+from tallyfold.kernels.arrays import Factors, Floats
 from tallyfold.kernels.encoder import (
     INPUT_CAP,
     KINDS,
@@ -58,7 +58,7 @@ class Packed(NamedTuple):
     hidden_TCUI: Singles
     output_TCI: Singles
     table_RK: Singles
-    first_J: Ints
+    first_J: Any
 
 
 class Weighed(NamedTuple):
