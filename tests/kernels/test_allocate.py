@@ -4,7 +4,7 @@ from scipy import stats
 
 from tallyfold.errors import ParameterError
 from tallyfold.kernels import allocate_axis, axis_layout
-from tallyfold.kernels.fused.multinomial import draw_binomial
+from tallyfold.kernels.fused.draws import draw_binomial
 
 BACKENDS = ("numba", "numpy")
 

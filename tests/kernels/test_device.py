@@ -8,7 +8,7 @@ import torch
 
 from tallyfold import kernels
 from tallyfold.errors import BackendError, ParameterError
-from tallyfold.kernels import use_device
+from tallyfold.kernels import tensors, use_device
 from tallyfold.kernels.backends import chosen_backend, refuse_elsewhere
 from tallyfold.kernels.device import device_in_use, is_device, kept_in_use
 from tallyfold.kernels.evidence import (
@@ -17,7 +17,6 @@ from tallyfold.kernels.evidence import (
     network_inputs,
     network_size,
 )
-from tallyfold.kernels.on_device import tensors
 
 NEGATIVE_BINOMIAL = {"likelihood": "truncated-negative-binomial", "dispersion": 0.7}
 

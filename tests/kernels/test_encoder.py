@@ -12,12 +12,18 @@ from threadpoolctl import threadpool_limits
 
 from tallyfold.errors import BackendError, ParameterError, ShapeError, SlowPathWarning
 from tallyfold.kernels import axis_layout, encoder, use_threads
-from tallyfold.kernels.distinct_inputs import distinct_inputs
-from tallyfold.kernels.encoder import KINDS, Network, axis_encoder, layer_sizes
-from tallyfold.kernels.encoder_reference import ReferenceEncoder, activation
+from tallyfold.kernels.encoder import (
+    KINDS,
+    Network,
+    ReferenceEncoder,
+    activation,
+    axis_encoder,
+    layer_sizes,
+)
 from tallyfold.kernels.encoder_torch import TorchEncoder
 from tallyfold.kernels.fused import softplus
 from tallyfold.kernels.fused.encoder import FusedEncoder
+from tallyfold.kernels.layout import distinct_inputs
 
 SIZES = {2: (12, 30), 3: (9, 14, 6), 4: (8, 7, 6, 5), 5: (5, 6, 4, 3, 4)}
 N_COMPONENTS = 3

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tallyfold.kernels.fused.philox import philox, uniform_at
+from tallyfold.kernels.fused.draws import philox, uniform_at
 
 KNOWN = [  # from Random123's kat_vectors, philox4x32-10
     ((0,) * 4, (0,) * 2, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),

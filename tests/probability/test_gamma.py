@@ -14,17 +14,9 @@ log_shapes = st.floats(-3, 8)
 log_rates = st.floats(-8, 8)
 
 
-def test_moments_agree_with_scipy():
+def test_mean_agrees_with_scipy():
     frozen = stats.gamma(SHAPES, scale=1 / RATES)
     np.testing.assert_allclose(gamma.mean(SHAPES, RATES), frozen.mean())
-    np.testing.assert_allclose(gamma.sd(SHAPES, RATES), frozen.std())
-    few = SHAPES < 1e6
-    np.testing.assert_allclose(gamma.entropy(SHAPES, RATES)[few], frozen.entropy()[few], rtol=1e-8)
-
-
-def test_entropy_is_continuous_where_the_series_takes_over():
-    below, above = gamma.entropy(np.array([np.nextafter(100.0, 0), 100.0]), np.ones(2))
-    assert below == pytest.approx(above, abs=1e-12)
 
 
 @pytest.mark.parametrize("shape", [0.5, 2.0, 30.0])

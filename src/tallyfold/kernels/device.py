@@ -23,17 +23,17 @@ class _Place(NamedTuple):
 
 
 _HOST = _Place("cpu", {})
-_asked: ContextVar[_Place | None] = ContextVar("tallyfold_device", default=None)
+_in_use: ContextVar[_Place] = ContextVar("tallyfold_device", default=_HOST)
 
 
 def device_in_use() -> str:
     """Return where torch computes here."""
-    return _place().device
+    return _in_use.get().device
 
 
 def kept_in_use() -> dict[tuple[int, Any], Any]:
     """Return what is kept on the device in use."""
-    return _place().kept
+    return _in_use.get().kept
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def use_device(device: str) -> Iterator[None]:
     'cpu'
     """
     place = _Place(checked_device(device), {})
-    token = _asked.set(place)
+    token = _in_use.set(place)
     try:
         yield
     except RuntimeError as error:
@@ -58,7 +58,7 @@ def use_device(device: str) -> Iterator[None]:
             "a card with more memory, fewer components, or a part of the cells."
         ) from error
     finally:
-        _asked.reset(token)
+        _in_use.reset(token)
         place.kept.clear()
 
 
@@ -83,7 +83,3 @@ def checked_device(device: str) -> str:
             f"{device!r}. Use device='cpu', or a torch that was built for this machine's CUDA."
         )
     return device
-
-
-def _place() -> _Place:
-    return _asked.get() or _HOST

@@ -9,17 +9,17 @@ inputs) and eager torch, for networks that have no compiled form and for other d
 """
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from tallyfold.errors import ParameterError, ShapeError, SlowPathWarning
 from tallyfold.kernels.arrays import Factors, Floats
 from tallyfold.kernels.backends import announce_compilation, chosen_backend
-from tallyfold.kernels.device import device_in_use
-from tallyfold.kernels.layout import AxisLayout
+from tallyfold.kernels.layout import AxisLayout, check_factors, check_weights, entities
 
 KINDS = ("shape", "rate")
 HIDDEN_ACTIVATIONS = ("softplus", "relu", "sigmoid")
@@ -47,9 +47,33 @@ class Network(NamedTuple):
     hidden_activation: str
     output_activation: str
 
+    @property
+    def activations(self) -> list[str]:
+        """The activation of every layer, the output's last."""
+        return [*[self.hidden_activation] * self.hidden_layers, self.output_activation]
 
-class AxisEncoder(Protocol):
-    """Both networks of one axis."""
+
+class Arguments(NamedTuple):
+    """What both passes take, checked; see :meth:`AxisEncoder.forward`."""
+
+    weights: Weights
+    factors: Factors
+    weight_N: Floats
+    n_components: int
+
+
+class AxisEncoder(ABC):
+    """Both networks of one axis.
+
+    Parameters
+    ----------
+    layout, network
+        The axis's cells and the networks' form.
+    """
+
+    def __init__(self, layout: AxisLayout, network: Network) -> None:
+        self.layout = layout
+        self.network = network
 
     def forward(
         self, weights: Weights, factors: Factors, weight_N: Floats
@@ -65,7 +89,7 @@ class AxisEncoder(Protocol):
         weight_N
             A weight for each cell, in the cells' original order.
         """
-        ...
+        return self._sums(self._checked(weights, factors, weight_N))
 
     def backward(
         self,
@@ -80,7 +104,73 @@ class AxisEncoder(Protocol):
         The first three arguments are those of :meth:`forward`. Coming right after it, with
         equal values, saves an evaluation.
         """
-        ...
+        grad_TDK = np.stack([shape_grad_DK, rate_grad_DK], dtype=np.float64)
+        return self._gradient(self._checked(weights, factors, weight_N), grad_TDK)
+
+    @abstractmethod
+    def _sums(self, given: Arguments) -> tuple[Floats, Floats]: ...
+
+    @abstractmethod
+    def _gradient(self, given: Arguments, grad_TDK: Floats) -> dict[str, Floats]: ...
+
+    def _checked(self, weights: Weights, factors: Factors, weight_N: Floats) -> Arguments:
+        """Refuse arrays that do not fit together."""
+        n_components = check_factors([factors], self.layout.reach_M, unused=self.layout.axis)
+        check_weights(weight_N, self.layout)
+        _check_networks(self.network, weights, len(factors), n_components)
+        return Arguments(weights, factors, weight_N, n_components)
+
+
+class ReferenceEncoder(AxisEncoder):
+    """In plain NumPy, float64, cell by cell: obvious and slow. The others must agree."""
+
+    def _sums(self, given: Arguments) -> tuple[Floats, Floats]:
+        """Sum the networks' outputs, weighted, over every entity's cells."""
+        entity_N, weight_N = entities(self.layout), given.weight_N[self.layout.order_N]
+        inputs_KNM = self._inputs(given)
+        sums_TDK = np.zeros((len(KINDS), len(self.layout.indptr_D1) - 1, given.n_components))
+        for kind, sums_DK in zip(KINDS, sums_TDK, strict=True):
+            output_KN = self._layers(kind, given.weights, inputs_KNM)[0][-1][:, :, 0]
+            np.add.at(sums_DK, entity_N, (weight_N * output_KN).T)
+        return sums_TDK[0], sums_TDK[1]
+
+    def _gradient(self, given: Arguments, grad_TDK: Floats) -> dict[str, Floats]:
+        """Send each cell's gradient back through the layers."""
+        entity_N, weight_N = entities(self.layout), given.weight_N[self.layout.order_N]
+        inputs_KNM = self._inputs(given)
+        gradient = {}
+        for kind, grad_DK in zip(KINDS, grad_TDK, strict=True):
+            signals, slopes = self._layers(kind, given.weights, inputs_KNM)
+            grad_KNO = (weight_N * grad_DK[entity_N].T)[:, :, None]
+            for layer in reversed(range(len(slopes))):
+                weight_CIO = given.weights[f"{kind}_weight_{layer}"]
+                grad_KNO = grad_KNO * slopes[layer]
+                weight_KIO = signals[layer].transpose(0, 2, 1) @ grad_KNO
+                shared = len(weight_CIO) == 1
+                gradient[f"{kind}_weight_{layer}"] = _over_components(weight_KIO, shared)
+                gradient[f"{kind}_bias_{layer}"] = _over_components(grad_KNO.sum(axis=1), shared)
+                grad_KNO = grad_KNO @ weight_CIO.transpose(0, 2, 1)
+        return gradient
+
+    def _inputs(self, given: Arguments) -> Floats:
+        """Return every cell's input for every component."""
+        others = other_factors(self.layout, given.factors)
+        gathered = [factor_DK[self.layout.others_NJ[:, j]].T for j, factor_DK in enumerate(others)]
+        counts_N = np.minimum(self.layout.counts_N, INPUT_CAP)
+        counts_KN = np.broadcast_to(counts_N, (given.n_components, len(counts_N)))
+        return np.stack([*gathered, counts_KN], axis=2)
+
+    def _layers(
+        self, kind: str, weights: Weights, signal: Floats
+    ) -> tuple[list[Floats], list[Floats]]:
+        """Return the input and every layer's signal, and every layer's slopes."""
+        signals, slopes = [signal], []
+        for layer, name in enumerate(self.network.activations):
+            weight_CIO, bias_CO = (weights[f"{kind}_{part}_{layer}"] for part in ("weight", "bias"))
+            signal, slope = activation(name, signal @ weight_CIO + bias_CO[:, None, :])
+            signals.append(signal)
+            slopes.append(slope)
+        return signals, slopes
 
 
 def axis_encoder(layout: AxisLayout, network: Network, *, backend: str = "auto") -> AxisEncoder:
@@ -114,8 +204,6 @@ def axis_encoder(layout: AxisLayout, network: Network, *, backend: str = "auto")
     work = len(layout.counts_N) * max(1, network.hidden_units)
     chosen = chosen_backend(backend, small=work < SMALL_WORK)
     if chosen == "numpy":
-        from tallyfold.kernels.encoder_reference import ReferenceEncoder
-
         return ReferenceEncoder(layout, network)
     if chosen == "numba" and network.hidden_layers <= FUSED_LAYERS:
         announce_compilation()
@@ -126,27 +214,7 @@ def axis_encoder(layout: AxisLayout, network: Network, *, backend: str = "auto")
         _warn_slow(network)
     from tallyfold.kernels.encoder_torch import TorchEncoder
 
-    return TorchEncoder(layout, network, device=device_in_use())
-
-
-def check_arguments(
-    layout: AxisLayout, network: Network, weights: Weights, factors: Factors, weight_N: Floats
-) -> int:
-    """Refuse arrays that do not fit together; return the number of components."""
-    if len(factors) != len(layout.reach_M):
-        raise ShapeError(f"Cells have {len(layout.reach_M)} axes; got {len(factors)} factors.")
-    others = [m for m in range(len(factors)) if m != layout.axis]
-    n_components = int(factors[others[0]].shape[-1])
-    for m in others:
-        reach, shape = layout.reach_M[m], factors[m].shape
-        if len(shape) != 2 or shape[0] < reach or shape[1] != n_components:
-            raise ShapeError(
-                f"Factor {m} must be (D, {n_components}) with D >= {reach}; got {shape}."
-            )
-    if weight_N.shape != layout.counts_N.shape:
-        raise ShapeError(f"{len(layout.counts_N)} cells but weights of shape {weight_N.shape}.")
-    _check_weights(network, weights, len(factors), n_components)
-    return n_components
+    return TorchEncoder(layout, network)
 
 
 def layer_sizes(network: Network, n_inputs: int) -> list[tuple[int, int]]:
@@ -179,7 +247,7 @@ def _check_network(network: Network) -> None:
         )
 
 
-def _check_weights(network: Network, weights: Weights, n_inputs: int, n_components: int) -> None:
+def _check_networks(network: Network, weights: Weights, n_inputs: int, n_components: int) -> None:
     """Refuse weights of another network."""
     n_networks = weights["shape_weight_0"].shape[0]
     if n_networks not in (1, n_components):
@@ -203,3 +271,19 @@ def _warn_slow(network: Network) -> None:
         SlowPathWarning,
         stacklevel=3,
     )
+
+
+def activation(name: str, x: Floats) -> tuple[Floats, Floats]:
+    """Return an activation and its slope."""
+    if name == "relu":
+        return np.maximum(x, 0.0), (x > 0.0).astype(np.float64)
+    tail = np.exp(-np.abs(x))
+    sigmoid = np.where(x >= 0.0, 1.0, tail) / (1.0 + tail)
+    if name == "softplus":
+        return np.maximum(x, 0.0) + np.log1p(tail), sigmoid
+    return sigmoid, tail / (1.0 + tail) ** 2
+
+
+def _over_components(grad_K: Floats, shared: bool) -> Floats:
+    """Add up the components' gradients if they share their weights."""
+    return grad_K.sum(axis=0, keepdims=True) if shared else grad_K

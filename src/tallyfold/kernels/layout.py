@@ -7,6 +7,7 @@ their own order. So results have the same bits on one thread and on many, and an
 """
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from tallyfold.errors import CountError, ParameterError, ShapeError
 from tallyfold.kernels.arrays import Factors, Floats, Ints, Positions
 
 CHUNK_CELLS = 8192
+LARGEST_KEY = 2**62
 
 
 class AxisLayout(NamedTuple):
@@ -83,32 +85,41 @@ def axis_layout(
         axis,
         tuple(size if m == axis else reach for m, reach in enumerate(reach_of(indices_NM))),
         indptr_D1,
-        _fixed(_others(indices_NM, axis, order_N)),
-        _fixed(order_N),
-        _fixed(counts_N.astype(_short(counts_N.max(initial=0)))[order_N]),
+        read_only(_others(indices_NM, axis, order_N)),
+        read_only(order_N),
+        read_only(counts_N.astype(_short(counts_N.max(initial=0)))[order_N]),
         piece_cell_S1,
         piece_entity_S,
         chunk_piece_C1,
     )
 
 
-def check_factors(sets: Sequence[Factors], reach_M: Sequence[int]) -> None:
-    """Refuse factors that do not cover the cells: compiled code would read past their end."""
-    n_components = sets[0][0].shape[1]
+def check_factors(
+    sets: Sequence[Factors], reach_M: Sequence[int], unused: int | None = None
+) -> int:
+    """Refuse factors that do not cover the cells: compiled code would read past their end.
+
+    Return the number of components. The factors of the axis `unused` are not looked at.
+    """
     for factors in sets:
         if len(factors) != len(reach_M):
             raise ShapeError(f"Cells have {len(reach_M)} axes; got {len(factors)} factors.")
-        for m, (factor_DK, reach) in enumerate(zip(factors, reach_M, strict=True)):
-            if factor_DK.ndim != 2 or factor_DK.shape[1] != n_components:
-                raise ShapeError(f"Factor {m} must be (D, {n_components}); got {factor_DK.shape}.")
-            if factor_DK.shape[0] < reach:
-                raise ShapeError(f"Factor {m} has {len(factor_DK)} rows; cells need {reach}.")
+    used = [m for m in range(len(reach_M)) if m != unused]
+    n_components = int(sets[0][used[0]].shape[-1])
+    for factors, m in product(sets, used):
+        reach, shape = reach_M[m], factors[m].shape
+        if len(shape) != 2 or shape[0] < reach or shape[1] != n_components:
+            raise ShapeError(
+                f"Factor {m} must be (D, {n_components}) with D >= {reach}; got {shape}."
+            )
+    return n_components
 
 
 def check_weights(weight_N: Floats, layout: AxisLayout) -> None:
     """Refuse weights that are not one per cell."""
     if weight_N.shape != layout.counts_N.shape:
-        raise ShapeError(f"Weights must have shape {layout.counts_N.shape}; got {weight_N.shape}.")
+        wanted, got = layout.counts_N.shape, weight_N.shape
+        raise ShapeError(f"Weights must be one per cell, {wanted}; got weights of shape {got}.")
 
 
 def reach_of(indices_NM: NDArray[np.integer]) -> list[int]:
@@ -134,7 +145,7 @@ def _others(indices_NM: NDArray[np.integer], axis: int, order_N: NDArray[np.inte
     return others
 
 
-def _fixed(array: NDArray[Any]) -> NDArray[Any]:
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Return a read-only view: a kernel is compiled for one kind of array only."""
     view = array.view()
     view.flags.writeable = False
@@ -186,3 +197,83 @@ def _pieces(indptr_D1: Ints) -> tuple[Ints, Ints, Ints]:
     piece_entity_S = np.searchsorted(indptr_D1, piece_cell_S1[:-1], side="right") - 1
     chunk_piece_C1 = np.searchsorted(piece_cell_S1, np.append(chunk_cell_C, n_cells))
     return piece_cell_S1, piece_entity_S, chunk_piece_C1
+
+
+class DistinctInputs(NamedTuple):
+    """The distinct inputs of one axis, R of them, and the cells that have them.
+
+    Attributes
+    ----------
+    others_RJ
+        Positions on the other axes, in axis order; each column contiguous.
+    counts_R
+        The counts.
+    input_N
+        A cell's input; cells in the layout's order.
+    indptr_R1
+        The cells of input r are ``indptr_R1[r]:indptr_R1[r + 1]`` of the next two.
+    source_N, entity_N
+        A cell's index in the original order, and its entity; cells in the inputs' order.
+    """
+
+    others_RJ: Positions
+    counts_R: NDArray[np.integer]
+    input_N: Ints
+    indptr_R1: Ints
+    source_N: NDArray[np.integer]
+    entity_N: Ints
+
+
+def distinct_inputs(layout: AxisLayout) -> DistinctInputs:
+    """Find what an encoder sees of the cells, each input listed once, by one sort.
+
+    An input is a cell's positions on the other axes and its count. Coauthors share words, years
+    and counts, so real tensors have far fewer distinct inputs than cells.
+
+    They are numbered by their first cell in the layout, so that cells of one entity find their
+    inputs near each other in memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cells = np.array([[0, 5], [1, 5], [1, 6]])
+    >>> distinct_inputs(axis_layout(cells, np.array([2, 2, 2]), 0, 2)).input_N.tolist()
+    [0, 0, 1]
+    """
+    keys_N = _keys([*layout.others_NJ.T, layout.counts_N.astype(np.int64)])
+    _, first_R, found_N = np.unique(keys_N, return_index=True, return_inverse=True)
+    rank_R = np.empty(len(first_R), dtype=np.int64)
+    rank_R[np.argsort(first_R)] = np.arange(len(first_R))
+    input_N = rank_R[found_N]
+    indptr_R1, cell_N = counting_sort(input_N, len(first_R))
+    sample_R = cell_N[indptr_R1[:-1]]
+    return DistinctInputs(
+        np.asfortranarray(layout.others_NJ[sample_R]),
+        layout.counts_N[sample_R],
+        input_N,
+        indptr_R1,
+        layout.order_N[cell_N],
+        entities(layout)[cell_N],
+    )
+
+
+def _keys(columns: Sequence[NDArray[np.integer]]) -> Ints:
+    """Return one number per cell, equal where all columns are, in the columns' order.
+
+    Where keys might overflow, keys and column are replaced by their ranks, which are fewer than
+    the cells.
+    """
+    keys_N, reach = np.zeros(len(columns[0]), dtype=np.int64), 1
+    for column_N in columns:
+        size = int(column_N.max(initial=0)) + 1
+        if reach > LARGEST_KEY // size:
+            (keys_N, reach), (column_N, size) = _ranks(keys_N), _ranks(column_N)
+        keys_N = keys_N * size + column_N
+        reach *= size
+    return keys_N
+
+
+def _ranks(values_N: NDArray[np.integer]) -> tuple[Ints, int]:
+    """Return each value's rank among the distinct ones, and how many these are."""
+    distinct, ranks_N = np.unique(values_N, return_inverse=True)
+    return ranks_N.astype(np.int64), len(distinct)

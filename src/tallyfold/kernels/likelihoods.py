@@ -4,8 +4,9 @@ Notation: rate is the Poisson mean, y a count, r the dispersion. The negative bi
 Poisson whose rate is multiplied by a Gamma(r, r) variable per cell. P0 is the chance of a zero.
 """
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from tallyfold.errors import ParameterError
@@ -38,30 +39,31 @@ def checked_dispersion(likelihood: str, dispersion: float | None) -> float:
     return float(dispersion)
 
 
-def expected_exposure(
-    likelihood: str, rate_N: Floats, count_N: Floats | NDArray[np.integer], r_N: Floats | float
-) -> Floats:
-    """Return the slope of the log normaliser: how much of a cell's rate counts as seen."""
+def expected_exposure(likelihood: str, rate_N: Any, count_N: Any, r_N: Any, xp: Any = np) -> Any:
+    """Return the slope of the log normaliser: how much of a cell's rate counts as seen.
+
+    Here and in :func:`log_normaliser`, `xp` is the namespace of the arrays: numpy or torch.
+    """
     code = likelihood_code(likelihood)
     if code == 0:
-        return np.ones_like(rate_N)
+        return xp.ones_like(rate_N)
     if code == 1:
-        return np.asarray(-1 / np.expm1(-rate_N))
-    unseen_N = np.zeros_like(rate_N)
+        return -1 / xp.expm1(-rate_N)
+    unseen_N = xp.zeros_like(rate_N)
     if code == 3:
         with np.errstate(over="ignore"):
-            unseen_N = r_N / np.expm1(r_N * np.log1p(rate_N / r_N))
-    return np.asarray((r_N + count_N + unseen_N) / (r_N + rate_N))
+            unseen_N = r_N / xp.expm1(r_N * xp.log1p(rate_N / r_N))
+    return (r_N + count_N + unseen_N) / (r_N + rate_N)
 
 
-def log_normaliser(likelihood: str, rate_N: Floats, count_N: Floats | Ints, r: float) -> Floats:
+def log_normaliser(likelihood: str, rate_N: Any, count_N: Any, r: float, xp: Any = np) -> Any:
     """Return rate (+ ln(1 - P0)), or (r + y) ln(1 + rate / r) (+ ln(1 - P0))."""
     code = likelihood_code(likelihood)
-    minus_log_p0_N = rate_N if code < 2 else r * np.log1p(rate_N / r)
+    minus_log_p0_N = rate_N if code < 2 else r * xp.log1p(rate_N / r)
     total_N = rate_N if code < 2 else (1 + count_N / r) * minus_log_p0_N
     if code in (1, 3):
-        total_N = total_N + np.log(-np.expm1(-minus_log_p0_N))
-    return np.asarray(total_N)
+        total_N = total_N + xp.log(-xp.expm1(-minus_log_p0_N))
+    return total_N
 
 
 def log_constants(counts_N: Ints, likelihood: str, r: float) -> float:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 from tallyfold.errors import ParameterError
 
@@ -54,14 +55,14 @@ def use_threads(n_threads: int) -> Iterator[None]:
         _asked.reset(token)
 
 
-def run_chunks(task: Callable[[int, int], None], n_chunks: int) -> None:
-    """Call ``task(start, stop)`` until every chunk in 0..n_chunks is done.
+def run_chunks(task: Callable[..., None], n_chunks: int, *arguments: Any) -> None:
+    """Call ``task(start, stop, *arguments)`` until every chunk in 0..n_chunks is done.
 
     The calling thread works too, so a pool that is busy with another fit delays nobody.
     """
     n_threads = min(thread_count(), n_chunks)
     if n_threads <= 1:
-        task(0, n_chunks)
+        task(0, n_chunks, *arguments)
         return
     n_ranges = min(n_chunks, n_threads * RANGES_PER_THREAD)
     edges = [n_chunks * i // n_ranges for i in range(n_ranges + 1)]
@@ -73,7 +74,7 @@ def run_chunks(task: Callable[[int, int], None], n_chunks: int) -> None:
                 start, stop = waiting.popleft()
             except IndexError:  # another thread took the last one
                 return
-            task(start, stop)
+            task(start, stop, *arguments)
 
     helpers = [_pool(n_threads - 1).submit(drain) for _ in range(n_threads - 1)]
     drain()

@@ -1,17 +1,26 @@
 """Count distributions given a rate: Poisson and negative binomial, plain and zero-truncated."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tallyfold.errors import CountError, ParameterError
 from tallyfold.kernels.arrays import Floats, Ints
-from tallyfold.probability.families import FAMILIES
-from tallyfold.probability.quantiles import mixture_quantile
+from tallyfold.probability import negative_binomial, poisson
+
+FAMILIES = {"poisson": poisson, "negative-binomial": negative_binomial}
+"""Modules with the same functions of arrays of y, rate and dispersion r."""
 
 TINY_RATE = 1e-300
 """Rates below it, zero included, are taken as it: a truncated count then is surely one."""
+
+WALK = 32
+"""Counts whose probabilities are added up one by one before a quantile is found by bisection."""
+
+LARGEST = 2**53
 
 
 @dataclass(frozen=True)
@@ -62,17 +71,19 @@ class CountLikelihood:
         """Return the log probability of a count, every constant in it; -inf off the support."""
         y_, rate_, r_ = self._arrays(y, rate, r)
         off = (y_ < self.lowest) | (y_ != np.floor(y_)) | ~np.isfinite(y_)
-        log_pmf = FAMILIES[self.family].log_pmf(np.where(off, 1.0, y_), rate_, r_)
-        return np.asarray(np.where(off, -np.inf, log_pmf - self._log_seen(rate_, r_)))
+        log_pmf = self._family.log_pmf(np.where(off, 1.0, y_), rate_, r_)
+        if self.truncated:
+            log_pmf = log_pmf - np.log(self._seen(rate_, r_))
+        return np.asarray(np.where(off, -np.inf, log_pmf))
 
     def cdf(self, y: ArrayLike, rate: ArrayLike, r: ArrayLike | None = None) -> Floats:
         """Return the probability of a count of at most y."""
         y_, rate_, r_ = self._arrays(y, rate, r)
         whole = np.maximum(np.floor(y_), self.lowest)
-        below = FAMILIES[self.family].cdf(whole, rate_, r_)
+        below = self._family.cdf(whole, rate_, r_)
         if self.truncated:
-            log_zero = FAMILIES[self.family].log_zero(rate_, r_)
-            above = FAMILIES[self.family].sf(whole, rate_, r_)
+            log_zero = self._family.log_zero(rate_, r_)
+            above = self._family.sf(whole, rate_, r_)
             seen = -np.expm1(log_zero)  # 1 - above / seen is the exact form for small rates
             below = np.where(log_zero < -1.0, (below - np.exp(log_zero)) / seen, 1.0 - above / seen)
         return np.asarray(np.where(y_ < self.lowest, 0.0, np.clip(below, 0.0, 1.0)))
@@ -81,7 +92,7 @@ class CountLikelihood:
         """Return the probability of a count above y."""
         y_, rate_, r_ = self._arrays(y, rate, r)
         whole = np.maximum(np.floor(y_), self.lowest)
-        above = FAMILIES[self.family].sf(whole, rate_, r_) / self._seen(rate_, r_)
+        above = self._family.sf(whole, rate_, r_) / self._seen(rate_, r_)
         return np.asarray(np.where(y_ < self.lowest, 1.0, np.minimum(above, 1.0)))
 
     def mean(self, rate: ArrayLike, r: ArrayLike | None = None) -> Floats:
@@ -92,7 +103,7 @@ class CountLikelihood:
     def step(self, y: int, rate: ArrayLike, r: ArrayLike | None = None) -> Floats:
         """Return pmf(y + 1) / pmf(y), for a y on the support."""
         _, rate_, r_ = self._arrays(0, rate, r)
-        return FAMILIES[self.family].step(y, rate_, r_)
+        return np.asarray(self._family.step(y, rate_, r_))
 
     def quantile(self, p: ArrayLike, rate: ArrayLike, r: ArrayLike | None = None) -> Ints:
         """Return the smallest count with a cdf of at least p, for 0 <= p < 1."""
@@ -110,8 +121,7 @@ class CountLikelihood:
         """Draw one count per rate."""
         _, rate_, r_ = self._arrays(0, rate, r)
         rate_, r_ = np.broadcast_arrays(rate_, r_)
-        family = FAMILIES[self.family]
-        draw = family.sample_positive if self.truncated else family.sample
+        draw = self._family.sample_positive if self.truncated else self._family.sample
         try:
             return np.asarray(draw(rng, rate_, r_))
         except ValueError as error:  # numpy's, of a rate whose counts pass 64 bits
@@ -120,15 +130,15 @@ class CountLikelihood:
                 "Draw for other cells, or look at the mean and the interval instead."
             ) from error
 
+    @property
+    def _family(self) -> ModuleType:
+        return FAMILIES[self.family]
+
     def _seen(self, rate: Floats, r: Floats) -> Floats:
         """Return 1 - P0, or ones without truncation."""
         if not self.truncated:
             return np.ones_like(rate)
-        return np.asarray(-np.expm1(FAMILIES[self.family].log_zero(rate, r)))
-
-    def _log_seen(self, rate: Floats, r: Floats) -> Floats:
-        """Return ln(1 - P0), or zero without truncation."""
-        return np.log(self._seen(rate, r)) if self.truncated else np.zeros(())
+        return np.asarray(-np.expm1(self._family.log_zero(rate, r)))
 
     def _arrays(
         self, y: ArrayLike, rate: ArrayLike, r: ArrayLike | None
@@ -141,10 +151,72 @@ class CountLikelihood:
         return np.asarray(y, dtype=np.float64), rate_, r_
 
 
-COUNTS: dict[tuple[str, bool], CountLikelihood] = {
-    ("poisson", False): CountLikelihood("poisson", False),
-    ("poisson", True): CountLikelihood("poisson", True),
-    ("negative-binomial", False): CountLikelihood("negative-binomial", False),
-    ("negative-binomial", True): CountLikelihood("negative-binomial", True),
+COUNTS = {
+    (family, truncated): CountLikelihood(family, truncated)
+    for family in FAMILIES
+    for truncated in (False, True)
 }
 """Every likelihood by (family, truncated)."""
+
+
+def mixture_quantile(counts: CountLikelihood, p_N: Floats, rate_SN: Floats, r_SN: Floats) -> Ints:
+    """Return, per cell, the smallest count with a cdf of at least p, averaged over S draws.
+
+    Walk up the small counts, then bisect.
+    """
+    answer_N, open_N = _walk(counts, p_N, rate_SN, r_SN)
+    rate_SO, r_SO, p_O = rate_SN[:, open_N], r_SN[:, open_N], p_N[open_N]
+
+    def reached(y: Floats, cells: NDArray[np.intp]) -> NDArray[np.bool_]:
+        cdf_S = counts.cdf(y, rate_SO[:, cells], r_SO[:, cells])
+        return np.asarray(cdf_S.mean(axis=0) >= p_O[cells])
+
+    guess_O = counts.mean(rate_SO, r_SO).mean(axis=0)
+    answer_N[open_N] = _smallest_count(reached, counts.lowest, guess_O)
+    return answer_N
+
+
+def _walk(
+    counts: CountLikelihood, p_N: Floats, rate_SN: Floats, r_SN: Floats
+) -> tuple[Ints, NDArray[np.intp]]:
+    """Add up the pmf from below; return the answers found and the cells that want more steps."""
+    answer_N = np.zeros(len(p_N), dtype=np.int64)
+    open_N = np.arange(len(p_N))
+    pmf_SO = np.exp(counts.log_pmf(counts.lowest, rate_SN, r_SN))
+    mass_O = pmf_SO.mean(axis=0)
+    for y in range(counts.lowest, counts.lowest + WALK):
+        wanting = mass_O < p_N[open_N]
+        answer_N[open_N[~wanting]] = y
+        if not wanting.all():
+            open_N, mass_O, pmf_SO = open_N[wanting], mass_O[wanting], pmf_SO[:, wanting]
+            rate_SN, r_SN = rate_SN[:, wanting], r_SN[:, wanting]
+        if len(open_N) == 0:
+            break
+        pmf_SO = pmf_SO * counts.step(y, rate_SN, r_SN)
+        mass_O = mass_O + pmf_SO.mean(axis=0)
+    return answer_N, open_N
+
+
+def _smallest_count(
+    reached: Callable[[Floats, NDArray[np.intp]], NDArray[np.bool_]], low: int, guess_N: Floats
+) -> Ints:
+    """Return, per cell, the smallest whole y >= `low` with ``reached(y, cells)``.
+
+    `reached` must be monotone in y; it is asked about the undecided cells only. First double
+    from the guess until it holds, then halve.
+    """
+    low_N = np.full(len(guess_N), low - 1.0)  # not reached there
+    high_N = np.clip(np.ceil(guess_N), low, LARGEST)
+    open_N = np.arange(len(guess_N))
+    while len(open_N):
+        open_N = open_N[~reached(high_N[open_N], open_N) & (high_N[open_N] < LARGEST)]
+        low_N[open_N] = high_N[open_N]
+        high_N[open_N] = np.minimum(2 * high_N[open_N] + 1, LARGEST)
+    open_N = np.flatnonzero(high_N - low_N > 1)
+    while len(open_N):
+        middle = np.floor((low_N[open_N] + high_N[open_N]) / 2)
+        holds = reached(middle, open_N)
+        high_N[open_N[holds]] = middle[holds]
+        low_N[open_N[~holds]] = middle[~holds]
+        open_N = open_N[high_N[open_N] - low_N[open_N] > 1]
+    return high_N.astype(np.int64)

@@ -19,11 +19,6 @@ def mean(shape: Floats, rate: Floats) -> Floats:
     return shape / rate
 
 
-def sd(shape: Floats, rate: Floats) -> Floats:
-    """Return the standard deviation of z."""
-    return np.asarray(np.sqrt(shape) / rate)
-
-
 def expected_log(shape: Floats, rate: Floats) -> Floats:
     """Return E ln z."""
     return np.asarray(digamma(shape) - np.log(rate))
@@ -32,16 +27,6 @@ def expected_log(shape: Floats, rate: Floats) -> Floats:
 def geometric_mean(shape: Floats, rate: Floats) -> Floats:
     """Return exp(E ln z), at least ``TINY``."""
     return np.asarray(np.maximum(np.exp(expected_log(shape, rate)), TINY))
-
-
-def entropy(shape: Floats, rate: Floats) -> Floats:
-    """Return -E ln p(z)."""
-    small = np.minimum(shape, LARGE_SHAPE)
-    direct = small + gammaln(small) + (1 - small) * digamma(small)
-    x = 1.0 / np.maximum(shape, LARGE_SHAPE)
-    series = x * (-1 / 3 - x * (1 / 12 + x * (1 / 90 - x * (1 / 120 + x / 210))))
-    series = 0.5 * np.log(2 * np.pi * np.e / x) + series
-    return np.asarray(np.where(shape < LARGE_SHAPE, direct, series) - np.log(rate))
 
 
 def kl(shape: Floats, rate: Floats, other_shape: ArrayLike, other_rate: ArrayLike) -> Floats:

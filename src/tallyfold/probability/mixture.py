@@ -1,16 +1,17 @@
 """A count whose rate is uncertain: the predictive distribution over posterior draws."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.special import logsumexp
 
 from tallyfold.errors import ParameterError, ShapeError
 from tallyfold.kernels.arrays import Floats, Ints
-from tallyfold.probability.counts import COUNTS, CountLikelihood
-from tallyfold.probability.quantiles import mixture_quantile
+from tallyfold.probability.counts import COUNTS, CountLikelihood, mixture_quantile
 
 BLOCK = 2**18
 """Draws times cells that are worked on at once: a few MB per intermediate array."""
@@ -51,40 +52,28 @@ class CountMixture:
 
     def log_pmf(self, y_N: ArrayLike) -> Floats:
         """Return the log of the predictive pmf at one count per cell."""
-        y = np.broadcast_to(np.asarray(y_N, dtype=np.float64), self._shape)
         log_n_draws = np.log(len(self.rate_SN))
-        parts = [
-            logsumexp(self.likelihood.log_pmf(y[cells], rate_SB, r_SB), axis=0) - log_n_draws
-            for cells, rate_SB, r_SB in self._blocks()
-        ]
-        return np.concatenate([np.empty(0), *parts])
+
+        def log_pmf(y_B: Floats, rate_SB: Floats, r_SB: Floats) -> Floats:
+            log_SB = self.likelihood.log_pmf(y_B, rate_SB, r_SB)
+            return np.asarray(logsumexp(log_SB, axis=0) - log_n_draws)
+
+        return self.by_block(log_pmf, y_N)
 
     def cdf(self, y_N: ArrayLike) -> Floats:
         """Return the predictive probability of a count of at most y."""
-        y = np.broadcast_to(np.asarray(y_N, dtype=np.float64), self._shape)
-        parts = [
-            self.likelihood.cdf(y[cells], rate_SB, r_SB).mean(axis=0)
-            for cells, rate_SB, r_SB in self._blocks()
-        ]
-        return np.concatenate([np.empty(0), *parts])
+        return self.by_block(lambda *block: self.likelihood.cdf(*block).mean(axis=0), y_N)
 
     def mean(self) -> Floats:
         """Return the predictive mean of each cell."""
-        parts = [
-            self.likelihood.mean(rate_SB, r_SB).mean(axis=0) for _, rate_SB, r_SB in self._blocks()
-        ]
-        return np.concatenate([np.empty(0), *parts])
+        return self.by_block(lambda _, *block: self.likelihood.mean(*block).mean(axis=0), 0.0)
 
     def quantile(self, p: ArrayLike) -> Ints:
         """Return, per cell, the smallest count with a predictive cdf of at least p."""
-        p_N = np.broadcast_to(np.asarray(p, dtype=np.float64), self._shape)
-        if not np.all((p_N >= 0) & (p_N < 1)):
+        p_ = np.asarray(p, dtype=np.float64)
+        if not np.all((p_ >= 0) & (p_ < 1)):
             raise ParameterError("`p` must be in 0 <= p < 1.")
-        parts = [
-            mixture_quantile(self.likelihood, p_N[cells], rate_SB, r_SB)
-            for cells, rate_SB, r_SB in self._blocks()
-        ]
-        return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+        return self.by_block(partial(mixture_quantile, self.likelihood), p_, np.int64)
 
     def median(self) -> Ints:
         """Return the predictive median of each cell."""
@@ -116,13 +105,20 @@ class CountMixture:
         r = np.asarray(1.0 if self.r is None else self.r, dtype=np.float64)
         return np.broadcast_to(r, self.rate_SN.shape)
 
-    def _blocks(self) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Yield ranges of cells with their rates and dispersions."""
-        r_SN = self._r_SN
+    def by_block(
+        self, function: Callable[..., Any], value_N: ArrayLike, dtype: DTypeLike = np.float64
+    ) -> NDArray[Any]:
+        """Return ``function(values, rates, dispersions)`` of ranges of cells, one after the other.
+
+        `value_N` is one float per cell, or one for all.
+        """
+        value_N, r_SN = np.broadcast_to(np.asarray(value_N, np.float64), self._shape), self._r_SN
         width = max(1, BLOCK // len(self.rate_SN))
-        for start in range(0, self.rate_SN.shape[1], width):
+        parts = [np.empty(0, dtype)]
+        for start in range(0, len(value_N), width):
             cells = slice(start, start + width)
-            yield cells, self.rate_SN[:, cells], r_SN[:, cells]
+            parts.append(function(value_N[cells], self.rate_SN[:, cells], r_SN[:, cells]))
+        return np.concatenate(parts)
 
 
 def mixed(parts: Sequence[CountMixture]) -> CountMixture:

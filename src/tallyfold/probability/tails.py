@@ -45,10 +45,9 @@ def log_at_most(mixture: CountMixture, y_N: ArrayLike) -> Floats:
 
 
 def _log_tail(mixture: CountMixture, y_N: ArrayLike, upper: bool) -> Floats:
-    y = np.broadcast_to(np.asarray(y_N, dtype=np.float64), mixture.rate_SN.shape[1:])
-    parts = [np.empty(0)]
-    for cells, rate_SB, r_SB in mixture._blocks():
-        y_B, likelihood = y[cells], mixture.likelihood
+    likelihood = mixture.likelihood
+
+    def log_tail(y_B: Floats, rate_SB: Floats, r_SB: Floats) -> Floats:
         tail_SB = (
             likelihood.sf(y_B - 1, rate_SB, r_SB) if upper else likelihood.cdf(y_B, rate_SB, r_SB)
         )
@@ -58,8 +57,9 @@ def _log_tail(mixture: CountMixture, y_N: ArrayLike, upper: bool) -> Floats:
         if far_B.any():
             far_SF = _log_series(likelihood, y_B[far_B], rate_SB[:, far_B], r_SB[:, far_B], upper)
             log_B[far_B] = logsumexp(far_SF, axis=0) - np.log(len(far_SF))
-        parts.append(log_B)
-    return np.concatenate(parts)
+        return log_B
+
+    return mixture.by_block(log_tail, y_N)
 
 
 def _log_series(

@@ -204,7 +204,8 @@ def exposures(
 ) -> Floats:
     """Return how much of each cell's rate counts as seen, given its rate."""
     r_N = np.full(len(rate_N), 1.0 if dispersion is None else dispersion)
-    return expected_exposure(likelihood.name, np.maximum(rate_N, LEAST_RATE), counts_N, r_N)
+    rate_N = np.maximum(rate_N, LEAST_RATE)
+    return np.asarray(expected_exposure(likelihood.name, rate_N, counts_N, r_N))
 
 
 def with_factor(factors: Sequence[Floats], axis: int, replaced: Floats) -> list[Floats]:

@@ -56,7 +56,7 @@ from tallyfold.inference.paper_encoders.state import PaperState
 from tallyfold.inference.schemes.adam import Adam
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.encoder import Network
-from tallyfold.kernels.on_device.tensors import openmp
+from tallyfold.kernels.tensors import openmp
 from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
 from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.probability.counts import CountLikelihood

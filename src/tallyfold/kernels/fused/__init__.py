@@ -1,11 +1,14 @@
 """Kernels compiled by numba; see :mod:`tallyfold.kernels.dispatch`."""
 
 from tallyfold.kernels.fused.allocate import allocate_axis
-from tallyfold.kernels.fused.bound import cell_bound
-from tallyfold.kernels.fused.bptf import bptf_axis_sums
 from tallyfold.kernels.fused.evidence import evidence_gradient, evidence_weights
-from tallyfold.kernels.fused.rates import cell_rates
-from tallyfold.kernels.fused.sums import axis_sums, share_sums
+from tallyfold.kernels.fused.sweeps import (
+    axis_sums,
+    bptf_axis_sums,
+    cell_bound,
+    cell_rates,
+    share_sums,
+)
 
 __all__ = [
     "allocate_axis",

@@ -5,22 +5,19 @@ import math
 import numpy as np
 
 from tallyfold.kernels.arrays import Factors, Ints
+from tallyfold.kernels.fused.draws import place, split, uniform_at
 from tallyfold.kernels.fused.jit import jit, jit_inline, jit_sums
-from tallyfold.kernels.fused.logs import HIGH, LOW, safe_log
-from tallyfold.kernels.fused.multinomial import place, split
-from tallyfold.kernels.fused.pack import pack
-from tallyfold.kernels.fused.philox import uniform_at
-from tallyfold.kernels.fused.pieces import sum_pieces
 from tallyfold.kernels.fused.prefetch import prefetch_rows
+from tallyfold.kernels.fused.products import HIGH, LOW, safe_log
+from tallyfold.kernels.fused.visits import pack, sum_pieces
 from tallyfold.kernels.layout import AxisLayout
 
 
 def allocate_axis(factors: Factors, layout: AxisLayout, seed: int, iteration: int) -> Ints:
     """Compiled form of :func:`tallyfold.kernels.reference.allocate_axis`."""
-    table_RW, first_M = pack([factors], layout.reach_M)
-    n_components = factors[0].shape[1]
+    table, n_components = pack([factors], layout.reach_M, layout.axis), factors[0].shape[1]
     extra = layout.axis, n_components, (np.uint64(seed), np.uint64(iteration))
-    counts_DW = sum_pieces(_allocate, layout, table_RW, first_M, *extra, dtype=np.int64)
+    counts_DW = sum_pieces(_allocate, layout, table, *extra, dtype=np.int64)
     return counts_DW[:, :n_components].copy()
 
 

@@ -5,43 +5,26 @@ import math
 import numpy as np
 
 from tallyfold.kernels.arrays import Floats
-from tallyfold.kernels.evidence import Layers
-from tallyfold.kernels.fused.cells import chunk_count, chunk_edges
+from tallyfold.kernels.evidence import Layers, network_size
 from tallyfold.kernels.fused.jit import jit_sums
-from tallyfold.kernels.fused.pack import frozen
-from tallyfold.kernels.threads import run_chunks
+from tallyfold.kernels.fused.visits import frozen, sum_cells, visit_cells
 
 
 def evidence_weights(net: Layers, x_2N: Floats) -> Floats:
     """Compiled form of :func:`tallyfold.kernels.evidence.evidence_weights`."""
-    arrays = _frozen(net, x_2N)
     weight_2N = np.empty_like(x_2N)
-    n_cells = x_2N.shape[1]
-
-    def visit(start: int, stop: int) -> None:
-        _weights(*chunk_edges(start, stop, n_cells), *arrays, weight_2N)
-
-    run_chunks(visit, chunk_count(n_cells))
+    visit_cells(_weights, x_2N.shape[1], *_frozen(*net, x_2N), weight_2N)
     return weight_2N
 
 
 def evidence_gradient(net: Layers, x_2N: Floats, slope_2N: Floats) -> Floats:
     """Compiled form of :func:`tallyfold.kernels.evidence.evidence_gradient`."""
-    arrays, slope = _frozen(net, x_2N), frozen(slope_2N, np.float64)
-    n_cells, units = x_2N.shape[1], len(net.hidden_H)
-    n_chunks = chunk_count(n_cells)
-    part_CP = np.zeros((n_chunks, 5 * units + 2))
-
-    def visit(start: int, stop: int) -> None:
-        for chunk in range(start, stop):
-            _add_gradient(*chunk_edges(chunk, chunk + 1, n_cells), *arrays, slope, part_CP[chunk])
-
-    run_chunks(visit, n_chunks)
-    return np.asarray(part_CP.sum(axis=0))  # over chunks, which do not depend on threads
+    size = network_size(len(net.hidden_H))
+    return sum_cells(_add_gradient, x_2N.shape[1], size, *_frozen(*net, x_2N, slope_2N))
 
 
-def _frozen(net: Layers, x_2N: Floats) -> tuple[object, ...]:
-    return tuple(frozen(array, np.float64) for array in (*net, x_2N))
+def _frozen(*arrays: Floats) -> list[Floats]:
+    return [frozen(array, np.float64) for array in arrays]
 
 
 @jit_sums

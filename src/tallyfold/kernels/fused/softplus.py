@@ -1,7 +1,7 @@
 """Activations over blocks of inputs, in float32 and in powers of two, so that they vectorise.
 
 The compiler turns ``exp`` and ``log`` into scalar calls; polynomials become vector code. Arguments
-come divided by ln 2 (:mod:`tallyfold.kernels.fused.encoder_weights` scales the layer before), which
+come divided by ln 2 (:mod:`tallyfold.kernels.fused.encoder` scales the layer before), which
 spares a multiplication: with x = a / ln 2,
 
     softplus(a) / ln 2 = max(x, 0) + log2(1 + 2 ** -|x|)        sigmoid(a) = 1 / (1 + 2 ** -x)

@@ -68,10 +68,14 @@ def array_of(tensor: torch.Tensor) -> Floats:
 
 
 def chunks(n_cells: int, n_components: int) -> Iterator[slice]:
-    """Yield ranges of cells."""
-    step = max(1, CHUNK_NUMBERS[device_in_use().partition(":")[0]] // max(1, n_components))
-    for start in range(0, n_cells, step):
-        yield slice(start, min(start + step, n_cells))
+    """Yield ranges of cells that are taken at a time."""
+    return ranges(n_cells, CHUNK_NUMBERS[device_in_use().partition(":")[0]] // max(1, n_components))
+
+
+def ranges(length: int, step: int) -> Iterator[slice]:
+    """Yield ranges of `step` rows, or of one if the step is less."""
+    step = max(1, step)
+    return (slice(start, min(start + step, length)) for start in range(0, length, step))
 
 
 def on_one_thread(kernel: Callable[P, T]) -> Callable[P, T]:
