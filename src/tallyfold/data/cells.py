@@ -56,12 +56,6 @@ def merge_cells(
     return Cells(_unpacked(keys, shape), counts_N, n_rows - len(counts_N))
 
 
-def is_canonical(indices_NM: npt.NDArray[np.integer], shape: Sequence[int]) -> bool:
-    """Whether the cells are sorted and each is there once."""
-    keys = _packed_keys([indices_NM[:, m] for m in range(len(shape))], shape)
-    return len(_run_starts(keys)) == len(indices_NM) and _is_sorted(keys)
-
-
 def _groups(shape: Sequence[int]) -> list[list[int]]:
     """Split the axes, in order, into as few groups as fit a 64-bit key each."""
     groups: list[list[int]] = [[]]
@@ -102,13 +96,12 @@ def _unpacked(keys: list[npt.NDArray[np.int64]], shape: Sequence[int]) -> npt.ND
 
 
 def _is_sorted(keys: list[npt.NDArray[np.int64]]) -> bool:
-    if len(keys) == 1:
-        return bool(np.all(keys[0][1:] >= keys[0][:-1]))
-    later, tied = np.zeros(len(keys[0]) - 1, bool), np.ones(len(keys[0]) - 1, bool)
+    tied: npt.NDArray[np.bool_] | bool = True
     for key in keys:
-        later |= tied & (key[1:] > key[:-1])
-        tied &= key[1:] == key[:-1]
-    return bool(np.all(later | tied))
+        if np.any(tied & (key[1:] < key[:-1])):
+            return False
+        tied = tied & (key[1:] == key[:-1])
+    return True
 
 
 def _run_starts(keys: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.intp]:

@@ -49,7 +49,6 @@ def whole_counts(
         if spelled or pa.types.is_decimal(values.type):
             texts = values.cast(pa.string())
             values = texts.cast(pa.float64())
-        values = _to_numpy(values)
     numbers = np.asarray(values)
     if numbers.dtype.kind not in "iuf":
         raise CountError(
@@ -76,7 +75,7 @@ def _faults(numbers: npt.NDArray[Any], texts: Any) -> Iterator[tuple[str, Mask, 
         yield "that are NaN or infinite", ~finite, "Drop those rows, or fill in their counts."
         fraction = finite & (np.floor(numbers) != numbers)
         if texts is not None:  # one too small for floating point is a fraction, too
-            fraction |= _to_numpy(pc.match_substring_regex(texts, r"\.0*[1-9]"))
+            fraction |= np.asarray(pc.match_substring_regex(texts, r"\.0*[1-9]"))
         remedy = "If they are amounts, not counts, choose a unit in which they are whole."
         yield "with a fraction", fraction, remedy
     if numbers.dtype.kind in "fi":
@@ -84,9 +83,3 @@ def _faults(numbers: npt.NDArray[Any], texts: Any) -> Iterator[tuple[str, Mask, 
         yield "below zero", numbers < 0, remedy
     remedy = "Larger counts are not exact in floating point: use a coarser unit."
     yield "past 2**53 - 1", numbers > MAX_COUNT, remedy
-
-
-def _to_numpy(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
-    if isinstance(values, pa.ChunkedArray):
-        return np.asarray(values.to_numpy())
-    return np.asarray(values.to_numpy(zero_copy_only=False))

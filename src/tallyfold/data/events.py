@@ -18,7 +18,7 @@ from tallyfold.data.counts import whole_counts
 from tallyfold.data.dropped import Dropped
 from tallyfold.data.encode import Column, encode_columns
 from tallyfold.data.packages import imported
-from tallyfold.data.request import Request, check_columns, checked_value
+from tallyfold.data.request import Request
 from tallyfold.data.tensor import CountTensor, label_columns
 from tallyfold.errors import CountError, DataError, DroppedWarning, LabelError, ParameterError
 
@@ -35,10 +35,10 @@ def tensor_from_frame(
 ) -> CountTensor:
     """Count the rows of a frame; see `CountTensor.from_frame`."""
     request = Request.checked(axes, value, bins, repeated)
-    table, column = read_columns(frame, request.axes, value)
+    table, column = read_columns(frame, request)
     if len(table) == 0:
         raise DataError("the table has no rows; a tensor needs at least one event.")
-    counts = None if column is None else frame_counts(table, column)
+    counts = None if column is None else _frame_counts(table, column)
     codes, built = encode_columns(
         request.axes, lambda name: frame_column(table, name, request.bins.get(name))
     )
@@ -58,72 +58,47 @@ def tensor_from_rows(
             f"each cell must be given once (repeated='error'); got {cells.repeats:,} rows that "
             f"repeat a cell, such as {_repeated_cells(axes, codes)}. Use repeated='sum' to add up."
         )
-    indices, numbers, dropped = cells.indices_NM, cells.counts_N, ()
-    if len(numbers) and numbers.min() == 0:
-        zero = numbers == 0
-        record = dropped_zeros(int(zero.sum()))
-        if zero.all():
-            raise DataError("every count is zero; a tensor needs at least one event.")
-        return CountTensor.of_canonical(axes, indices[~zero], numbers[~zero], [record])
-    return CountTensor.of_canonical(axes, indices, numbers, dropped)
-
-
-def dropped_zeros(cells: int) -> Dropped:
-    """Warn about cells listed with a count of zero, and record them."""
+    zero = cells.counts_N == 0
+    if not zero.any():
+        return CountTensor.of_canonical(axes, cells.indices_NM, cells.counts_N)
+    n_zeros = int(zero.sum())
     warnings.warn(
-        f"{cells:,} cells are listed with a count of 0. They were dropped, their labels kept: a "
+        f"{n_zeros:,} cells are listed with a count of 0. They were dropped, their labels kept: a "
         "tensor stores non-zero cells only, and the model's `zeros` says whether the others are "
         "zero or missing.",
         DroppedWarning,
-        stacklevel=5,
+        stacklevel=4,
     )
-    return Dropped("listed with a count of 0, labels kept", cells=cells)
+    if zero.all():
+        raise DataError("every count is zero; a tensor needs at least one event.")
+    dropped = Dropped("listed with a count of 0, labels kept", cells=n_zeros)
+    return CountTensor.of_canonical(axes, cells.indices_NM[~zero], cells.counts_N[~zero], [dropped])
 
 
-def read_frame(frame: Any) -> Any:
-    """Return the frame as a narwhals DataFrame or LazyFrame."""
+def read_columns(frame: Any, request: Request) -> tuple[Any, str | None]:
+    """Return the wanted columns as an eager narwhals DataFrame, and the column of counts."""
     import narwhals as nw
 
     if isinstance(frame, CountTensor):
         raise ParameterError("expected a data frame; got a CountTensor, which is counted already.")
     try:
-        return nw.from_native(frame, allow_series=False)
+        table = nw.from_native(frame, allow_series=False, pass_through=True)
+        if not isinstance(table, nw.DataFrame | nw.LazyFrame):
+            raise ParameterError(
+                "expected a data frame (pandas, polars, pyarrow or another that narwhals reads); "
+                f"got {type(frame).__name__}. For files use tallyfold.read_counts, for arrays "
+                "CountTensor.from_array."
+            )
+        request = request.of_table(table.collect_schema().names())
+        return table.lazy().select(request.columns).collect(), request.count_column
     except nw.exceptions.DuplicateError as error:
-        raise _repeated_names(error) from error
-    except TypeError as error:
-        raise ParameterError(
-            f"expected a data frame (pandas, polars, pyarrow or another that narwhals reads); got "
-            f"{type(frame).__name__}. For files use tallyfold.read_counts, for arrays "
-            "CountTensor.from_array."
+        text = " ".join(str(error).split())
+        raise LabelError(
+            f"the table's columns must have different names: {text} Rename them."
         ) from error
 
 
-def read_columns(
-    frame: Any, wanted: Sequence[str], value: str | EllipsisType | None = None
-) -> tuple[Any, str | None]:
-    """Return the wanted columns as an eager narwhals DataFrame, and the column of counts."""
-    import narwhals as nw
-
-    table = read_frame(frame)
-    lazy = isinstance(table, nw.LazyFrame)
-    try:
-        columns = table.collect_schema().names() if lazy else list(table.columns)
-        column = checked_value(value, wanted, columns)
-        needed = [*wanted, *([column] if column else [])]
-        check_columns(needed, columns)
-        table = table.select(needed)
-    except nw.exceptions.DuplicateError as error:
-        raise _repeated_names(error) from error
-    return (table.collect() if lazy else table), column
-
-
-def _repeated_names(error: Exception) -> LabelError:
-    said = " ".join(str(error).split())
-    return LabelError(f"the table's columns must have different names: {said} Rename them.")
-
-
-def frame_counts(table: Any, column: str) -> npt.NDArray[np.int64]:
-    """Take the column of counts out of a narwhals frame."""
+def _frame_counts(table: Any, column: str) -> npt.NDArray[np.int64]:
     try:
         values = table[column].to_arrow()
     except UNFIT as error:
@@ -149,8 +124,6 @@ def frame_column(table: Any, name: str, unit: str | None = None) -> Column:
 
 def _encoded_in_parts(series: Any) -> Any:
     """Encode a long column of text part by part: polars copies text on its way into Arrow."""
-    if len(series) <= ROWS_AT_A_TIME:
-        return series.to_arrow()
     chunks: list[pa.Array] = []
     for start in range(0, len(series), ROWS_AT_A_TIME):
         encoded = pc.dictionary_encode(series[start : start + ROWS_AT_A_TIME].to_arrow())

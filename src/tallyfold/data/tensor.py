@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing
-from tallyfold.data.cells import is_canonical, merge_cells
+from tallyfold.data.cells import merge_cells
 from tallyfold.data.counts import whole_counts
 from tallyfold.errors import CountError, LabelError, ParameterError, ShapeError
 
@@ -67,9 +67,8 @@ class CountTensor:
         indices: npt.ArrayLike,
         counts: npt.ArrayLike,
     ) -> None:
-        self._axes = _checked_axes(axes)
-        self._dropped: tuple[Dropped, ...] = ()
-        positions = checked_indices(np.asarray(indices), self._axes)
+        axes = _checked_axes(axes)
+        positions = checked_indices(np.asarray(indices), axes)
         numbers = whole_counts(np.asarray(counts), name="counts", row_word="cell")
         if numbers.shape != (len(positions),):
             raise ShapeError(
@@ -81,18 +80,13 @@ class CountTensor:
                 "a CountTensor stores counts of at least one; got "
                 f"{int((numbers == 0).sum()):,} zeros. Leave those cells out."
             )
-        if is_canonical(positions, self.shape):
-            self._indices, self._counts = positions.copy(order="F"), numbers.copy()
-        else:
-            codes = [positions[:, m] for m in range(len(self._axes))]
-            cells = merge_cells(codes, numbers, self.shape)
-            if cells.repeats:
-                raise LabelError(
-                    f"each cell must be given once; got {cells.repeats:,} repeated rows of indices."
-                    " Add up their counts first (CountTensor.from_frame does)."
-                )
-            self._indices, self._counts = cells.indices_NM, cells.counts_N
-        self._freeze()
+        cells = merge_cells(list(positions.T), numbers, [len(axis) for axis in axes])
+        if cells.repeats:
+            raise LabelError(
+                f"each cell must be given once; got {cells.repeats:,} repeated rows of indices."
+                " Add up their counts first (CountTensor.from_frame does)."
+            )
+        self._store(axes, cells.indices_NM, cells.counts_N)
 
     @classmethod
     def of_canonical(
@@ -104,10 +98,7 @@ class CountTensor:
     ) -> CountTensor:
         """Make a tensor of cells known to be sorted, distinct and valid, without checking."""
         tensor = cls.__new__(cls)
-        tensor._axes, tensor._dropped = _checked_axes(axes), tuple(dropped)
-        tensor._indices = np.asfortranarray(indices, dtype=np.int32)
-        tensor._counts = np.ascontiguousarray(counts, dtype=np.int64)
-        tensor._freeze()
+        tensor._store(_checked_axes(axes), indices, counts, tuple(dropped))
         return tensor
 
     # -- in ---------------------------------------------------------------------------------------
@@ -336,11 +327,9 @@ class CountTensor:
         column, size = self._indices[:, number], self.shape[number]
         if of == "nonzeros":
             return np.bincount(column, minlength=size).astype(np.int64)
-        if self.total >= 2**53:  # past what bincount's floating-point weights add exactly
-            totals = np.zeros(size, np.int64)
-            np.add.at(totals, column, self._counts)
-            return totals
-        return np.bincount(column, weights=self._counts, minlength=size).astype(np.int64)
+        totals = np.zeros(size, np.int64)
+        np.add.at(totals, column, self._counts)  # bincount would add in floating point
+        return totals
 
     def collapse(self, *axes: str) -> CountTensor:
         """Add up the counts over the named axes, which then are gone."""
@@ -457,9 +446,17 @@ class CountTensor:
 
         return one_line(self)
 
-    def _freeze(self) -> None:
-        self._indices.flags.writeable = False
-        self._counts.flags.writeable = False
+    def _store(
+        self,
+        axes: tuple[Axis, ...],
+        indices: npt.NDArray[np.int32],
+        counts: npt.NDArray[np.int64],
+        dropped: tuple[Dropped, ...] = (),
+    ) -> None:
+        self._axes, self._dropped = axes, dropped
+        self._indices = np.asfortranarray(indices, dtype=np.int32)
+        self._counts = np.ascontiguousarray(counts, dtype=np.int64)
+        self._indices.flags.writeable = self._counts.flags.writeable = False
 
 
 def _checked_axes(axes: Sequence[Axis]) -> tuple[Axis, ...]:

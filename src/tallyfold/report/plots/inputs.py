@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallyfold.data.events import read_columns
+from tallyfold.data.request import Request
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.models.expected import checked_model
 from tallyfold.models.parameters import check_parameters, integer, number
@@ -66,7 +67,8 @@ def read_numbers(
     frame: Any, numbers: Sequence[str], others: Sequence[str] = (), *, missing: bool = False
 ) -> pd.DataFrame:
     """Return columns of a frame, some of them finite numbers; with `missing` some may be absent."""
-    table: pd.DataFrame = read_columns(frame, [*dict.fromkeys([*others, *numbers])])[0].to_pandas()
+    wanted = Request([*dict.fromkeys([*others, *numbers])])
+    table: pd.DataFrame = read_columns(frame, wanted)[0].to_pandas()
     if not len(table):
         raise DataError("the table has no row; there is nothing to draw.")
     for name in numbers:
