@@ -14,7 +14,7 @@ from tallyfold import simulate
 from tallyfold.data.cells import Cells
 from tallyfold.errors import ParameterError, ShapeError
 
-module = importlib.import_module("tallyfold.data.draws")
+module = importlib.import_module("tallyfold.data.simulate")
 ROUTES = (module._by_cells, module._by_events)
 
 

@@ -31,7 +31,7 @@ UnknownCells = Annotated[
 
 def counts_for(model: "CountModel", files: Sequence[str], reading: Reading) -> "CountTensor":
     """Read counts on the axes of a model; labels get the types that the model's have."""
-    from tallyfold.data.label_types import with_types_of
+    from tallyfold.data.labels import with_types_of
 
     names = [axis.name for axis in model.axes_]
     with files_of(files) as paths:
@@ -72,8 +72,7 @@ def known_cells(model: "CountModel", tensor: "CountTensor", unknown: str) -> "Co
 def _holds_axes(paths: Sequence[str]) -> bool:
     """Tell whether it is one file that tallyfold wrote, with its axes."""
     from tallyfold.data.formats.files import FORMATS, ending_of, resolved_files
-    from tallyfold.data.formats.npz import Npz
-    from tallyfold.data.formats.tns import Tns
+    from tallyfold.data.formats.positions import Npz, Tns
     from tallyfold.data.formats.writing import axes_file
 
     files, _ = resolved_files(list(paths))
@@ -92,7 +91,7 @@ def axis_and_label(model: "CountModel", option: str, text: str) -> tuple[str, An
 
     The model's axes decide where the name ends, so that both may have ``=`` in them.
     """
-    from tallyfold.data.label_types import label_from_text
+    from tallyfold.data.labels import label_from_text
 
     fitting = [axis for axis in model.axes_ if text.startswith(f"{axis.name}=")]
     if not fitting:

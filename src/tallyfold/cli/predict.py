@@ -52,7 +52,7 @@ def predict(
       tallyfold predict model new.parquet --unknown prior --out new.csv.gz
       grep 2010 cells.csv | tallyfold predict model - --level 0.5 | head
     """  # noqa: D301
-    from tallyfold.data.formats.rows import read_rows
+    from tallyfold.data.formats.files import read_rows
     from tallyfold.models.predicted_rows import predicted_rows
     from tallyfold.models.storage import load
 

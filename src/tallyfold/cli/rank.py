@@ -87,8 +87,8 @@ def rank(
         )
     has_choice = _has_choice(found)
     if out is not None:
-        with written_whole(out, has_axes_file=False) as targets:
-            found.table.to_csv(targets.file, index=False)
+        with written_whole(out) as target:
+            found.table.to_csv(target, index=False)
     if plot is not None and has_choice:
         _draw(found, plot)
     if as_json:
@@ -130,8 +130,8 @@ def _draw(found: "RankChoice", file: Path) -> None:
 
     figure = plots.rank_curve(found).get_figure(root=True)
     assert figure is not None
-    with written_whole(file, has_axes_file=False) as targets:
-        figure.savefig(targets.file, dpi=150, bbox_inches="tight")
+    with written_whole(file) as target:
+        figure.savefig(target, dpi=150, bbox_inches="tight")
 
 
 def _show(found: "RankChoice", has_choice: bool, to: "Console") -> None:

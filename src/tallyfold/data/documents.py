@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis, listing
 from tallyfold.data.bins import checked_bins
-from tallyfold.data.counts import whole_counts
-from tallyfold.data.dropped import Dropped
-from tallyfold.data.encode import Column, encode_columns
+from tallyfold.data.cells import whole_counts
 from tallyfold.data.events import frame_column, read_columns, tensor_from_rows
+from tallyfold.data.labels import Column, encode_columns
 from tallyfold.data.request import Request
+from tallyfold.data.summary import Dropped
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, LabelError, ParameterError
 

@@ -1,4 +1,4 @@
-"""A data frame of events or counts into a tensor, and back."""
+"""Data frames of events or counts, and arrays of other libraries, into a tensor."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyfold.data.axis import UNFIT, Axis, listing, mixed_labels
-from tallyfold.data.cells import merge_cells
-from tallyfold.data.counts import whole_counts
-from tallyfold.data.dropped import Dropped
-from tallyfold.data.encode import Column, encode_columns
-from tallyfold.data.packages import imported
+from tallyfold.data.cells import merge_cells, whole_counts
+from tallyfold.data.labels import Column, encode_columns
 from tallyfold.data.request import Request
-from tallyfold.data.tensor import CountTensor, label_columns
-from tallyfold.errors import CountError, DataError, DroppedWarning, LabelError, ParameterError
+from tallyfold.data.summary import Dropped
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import (
+    CountError,
+    DataError,
+    DroppedWarning,
+    LabelError,
+    ParameterError,
+    ShapeError,
+)
 
 ROWS_AT_A_TIME = 2_000_000
 
@@ -38,7 +43,15 @@ def tensor_from_frame(
     table, column = read_columns(frame, request)
     if len(table) == 0:
         raise DataError("the table has no rows; a tensor needs at least one event.")
-    counts = None if column is None else _frame_counts(table, column)
+    counts = None
+    if column is not None:
+        try:
+            counts = whole_counts(table[column].to_arrow(), name=repr(column))
+        except UNFIT as error:
+            raise CountError(
+                f"{column!r} must be numbers; Arrow says: {str(error).splitlines()[0]} Name the "
+                "column that holds the counts, or use value=None to count rows."
+            ) from error
     codes, built = encode_columns(
         request.axes, lambda name: frame_column(table, name, request.bins.get(name))
     )
@@ -98,17 +111,6 @@ def read_columns(frame: Any, request: Request) -> tuple[Any, str | None]:
         ) from error
 
 
-def _frame_counts(table: Any, column: str) -> npt.NDArray[np.int64]:
-    try:
-        values = table[column].to_arrow()
-    except UNFIT as error:
-        raise CountError(
-            f"{column!r} must be numbers; Arrow says: {str(error).splitlines()[0]} Name the column "
-            "that holds the counts, or use value=None to count rows."
-        ) from error
-    return whole_counts(values, name=repr(column))
-
-
 def frame_column(table: Any, name: str, unit: str | None = None) -> Column:
     """Take one column of labels out of a narwhals frame, into Arrow."""
     import narwhals as nw
@@ -131,21 +133,6 @@ def _encoded_in_parts(series: Any) -> Any:
     return pa.chunked_array(chunks)
 
 
-def frame_from_tensor(tensor: CountTensor, kind: str, value: str) -> Any:
-    """Return one row per cell; see `CountTensor.to_frame`."""
-    if value in tensor.names:
-        raise ParameterError(f"`value` must differ from the axes; got {value!r}.")
-    columns = [column.dictionary_decode() for column in label_columns(tensor)]
-    table = pa.table([*columns, pa.array(tensor.counts)], names=[*tensor.names, value])
-    if kind == "pyarrow":
-        return table
-    if kind == "pandas":
-        return table.to_pandas()
-    if kind == "polars":
-        return imported("polars", "to_frame('polars')").from_arrow(table)
-    raise ParameterError(f"`kind` must be 'pandas', 'polars' or 'pyarrow'; got {kind!r}.")
-
-
 def _repeated_cells(axes: Sequence[Axis], codes: Sequence[npt.NDArray[np.integer]]) -> str:
     rows = np.stack(codes, axis=1)
     cells, times = np.unique(rows, axis=0, return_counts=True)
@@ -154,3 +141,56 @@ def _repeated_cells(axes: Sequence[Axis], codes: Sequence[npt.NDArray[np.integer
         labels = [axis.label(place) for axis, place in zip(axes, cell, strict=True)]
         shown.append("(" + listing(labels, len(labels)) + ")")
     return ", ".join(shown)
+
+
+def tensor_from_array(array: Any, axes: Sequence[Axis | str] | None) -> CountTensor:
+    """Convert an array of another library; see `CountTensor.from_array`."""
+    shape, columns, values = _coordinates(array)
+    built = _axes_for(shape, axes)
+    values = np.asarray(values)
+    if values.dtype == bool:  # whether, not how often: one each
+        values = values.astype(np.int64)
+    counts = whole_counts(values, name="counts", row_word="entry")
+    if len(counts) == 0:
+        raise DataError("the array has no entry; a tensor needs at least one event.")
+    return tensor_from_rows(built, columns, counts)
+
+
+def _coordinates(array: Any) -> tuple[tuple[int, ...], list[npt.NDArray[Any]], Any]:
+    """Read shape, one column of positions per axis, and values from any known kind of array."""
+    kind = type(array).__module__.partition(".")[0]
+    if kind in ("scipy", "sparse") and hasattr(array, "asformat"):
+        coo = array.asformat("coo")
+        if getattr(coo, "fill_value", 0) != 0:
+            raise ParameterError(
+                f"the array's fill value must be 0; got {coo.fill_value}. Subtract it first."
+            )
+        return tuple(coo.shape), list(coo.coords), coo.data
+    if kind == "pyttb" and hasattr(array, "subs"):
+        subs = np.asarray(array.subs).reshape(-1, len(array.shape))
+        return tuple(array.shape), list(subs.T), np.asarray(array.vals).reshape(-1)
+    if isinstance(array, np.ndarray):
+        array = np.asarray(array)  # a np.matrix never becomes one-dimensional
+        if array.ndim < 2:
+            raise ShapeError(f"a CountTensor has at least two axes; got {array.ndim}.")
+        places = np.nonzero(array)
+        return array.shape, list(places), array[places]
+    raise ParameterError(
+        "expected a NumPy array, a scipy.sparse matrix, a pydata sparse array or a pyttb "
+        f"sptensor; got {type(array).__name__}. For data frames use CountTensor.from_frame."
+    )
+
+
+def _axes_for(shape: tuple[int, ...], axes: Sequence[Axis | str] | None) -> list[Axis]:
+    given = [f"axis_{number}" for number in range(len(shape))] if axes is None else list(axes)
+    if len(given) != len(shape):
+        raise ShapeError(f"`axes` must name all {len(shape)} axes; got {len(given)}.")
+    built = []
+    for size, axis in zip(shape, given, strict=True):
+        built.append(axis if isinstance(axis, Axis) else Axis.numbered(axis, int(size)))
+        if len(built[-1]) != size:
+            raise ShapeError(
+                f"axis {built[-1].name!r} has {len(built[-1]):,} labels; the array has {size:,} "
+                "places there."
+            )
+    return built

@@ -41,7 +41,20 @@ class Request(NamedTuple):
     ) -> Request:
         """Refuse what makes no sense whatever the table."""
         check_repeated(repeated)
-        names = _checked_axis_names(axes)
+        listed = isinstance(axes, Sequence) and not isinstance(axes, str)
+        if not listed or not all(isinstance(name, str) for name in axes):
+            raise ParameterError(
+                f"`axes` must be a list of column names, which are texts; got {axes!r}. Rename "
+                "columns that have other names."
+            )
+        names = list(axes)
+        if len(names) < 2:
+            raise ShapeError(
+                f"a CountTensor has at least two axes; got {len(names)} ({listing(names)}). "
+                "Name another column."
+            )
+        if len(set(names)) < len(names):
+            raise ShapeError(f"axes must be different columns; got {listing(names)}.")
         return cls(names, value, checked_bins(bins, names), repeated)
 
     @property
@@ -77,25 +90,6 @@ def check_repeated(repeated: str) -> None:
     """Refuse a way of treating repeated cells that does not exist."""
     if repeated not in ("sum", "error"):
         raise ParameterError(f"`repeated` must be 'sum' or 'error'; got {repeated!r}.")
-
-
-def _checked_axis_names(axes: Sequence[str]) -> list[str]:
-    """Refuse fewer than two axes, repeated ones, and a single text instead of a list."""
-    listed = isinstance(axes, Sequence) and not isinstance(axes, str)
-    if not listed or not all(isinstance(name, str) for name in axes):
-        raise ParameterError(
-            f"`axes` must be a list of column names, which are texts; got {axes!r}. Rename columns "
-            "that have other names."
-        )
-    names = list(axes)
-    if len(names) < 2:
-        raise ShapeError(
-            f"a CountTensor has at least two axes; got {len(names)} ({listing(names)}). "
-            "Name another column."
-        )
-    if len(set(names)) < len(names):
-        raise ShapeError(f"axes must be different columns; got {listing(names)}.")
-    return names
 
 
 def check_columns(wanted: Sequence[str], columns: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import tallyfold as tf
-from tallyfold.data.dropped import Dropped
+from tallyfold.data.summary import Dropped
 from tallyfold.errors import ParameterError
 from tallyfold.paper.datasets.reader import Reader, Unfit, one_file
 from tallyfold.paper.datasets.records import checked_label, csv_rows, whole_number

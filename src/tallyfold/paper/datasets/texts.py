@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import tallyfold as tf
 from tallyfold.data.documents import word_counter
-from tallyfold.data.dropped import Dropped
+from tallyfold.data.summary import Dropped
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.paper.datasets.reader import LONE_SURROGATE, Reader
 
