@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import tallyfold as tf
-from tallyfold.data.formats import rows as row_files
+from tallyfold.data.formats import files as row_files
 from tallyfold.errors import FormatError
 
 NEW = ["mean", "median", "low", "high"]

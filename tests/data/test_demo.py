@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyfold import load_demo
-from tallyfold.data import demo, source_words
-from tallyfold.data.source_words import STOP_WORDS, count_words, split_words
+from tallyfold.data import demo
+from tallyfold.data.demo import STOP_WORDS, count_words, split_words
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError
 
@@ -116,7 +116,7 @@ def test_a_small_source_is_counted_exactly() -> None:
     counts = count_words(source)
     by_place = {
         place: {word: n for (word, where), n in counts.items() if where == place}
-        for place in source_words.PLACES
+        for place in demo.PLACES
     }
     assert by_place == {
         "identifier": {
@@ -195,16 +195,16 @@ def test_comments_and_names_agree_with_the_tokenizer(module: str) -> None:
                 comments.append(token.string)
             elif kind == "NAME" and not depth:
                 names.add(token.string)
-    pieces = source_words._STRING_OR_COMMENT.split(source)
+    pieces = demo._STRING_OR_COMMENT.split(source)
     assert [piece for piece in pieces[1::2] if piece] == comments
-    found = set(source_words._NAME.findall(" ".join(pieces[::2])))
+    found = set(demo._NAME.findall(" ".join(pieces[::2])))
     assert {name for name in found if len(name) > 2} == {name for name in names if len(name) > 2}
 
 
 def test_an_f_string_may_nest_its_own_quote() -> None:
-    pieces = source_words._STRING_OR_COMMENT.split('a = f"{b["# hidden"]} {{" + c  # shown')
+    pieces = demo._STRING_OR_COMMENT.split('a = f"{b["# hidden"]} {{" + c  # shown')
     assert [piece for piece in pieces[1::2] if piece] == ["# shown"]
-    assert source_words._NAME.findall(" ".join(pieces[::2])) == ["a", "f", "c"]
+    assert demo._NAME.findall(" ".join(pieces[::2])) == ["a", "f", "c"]
 
 
 def test_no_warning_leaks_from_old_escapes() -> None:

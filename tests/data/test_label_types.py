@@ -8,7 +8,7 @@ import pytest
 
 import tallyfold as tf
 from tallyfold.data.axis import Axis
-from tallyfold.data.label_types import label_from_text, labels_in_type, with_types_of
+from tallyfold.data.labels import label_from_text, labels_in_type, with_types_of
 from tallyfold.errors import LabelError
 
 

@@ -160,3 +160,9 @@ def test_bad_axes():
         CountTensor([Axis("a", [1])], [[0]], [1])
     with pytest.raises(ShapeError, match="different names"):
         CountTensor([Axis("a", [1]), Axis("a", [1])], [[0, 0]], [1])
+
+
+def test_no_cells_on_axes_whose_product_passes_64_bits() -> None:
+    axes = [Axis.numbered(name, 3_000_000) for name in ("a", "b", "c")]
+    tensor = CountTensor(axes, np.empty((0, 3), np.int32), np.empty(0, np.int64))
+    assert (tensor.nnz, tensor.size) == (0, 27 * 10**18)

@@ -98,7 +98,7 @@ def _parts(
     tensor: "CountTensor", holdout: float, by_entity: str | None, after: str | None, seed: int
 ) -> "Split":
     from tallyfold.data import split as ways
-    from tallyfold.data.label_types import label_from_text
+    from tallyfold.data.labels import label_from_text
 
     if after is not None:
         ((name, text),) = (options.pairs("--after", [after]) or {}).items()

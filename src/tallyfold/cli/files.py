@@ -79,7 +79,7 @@ def refuse_unwritable(target: str | os.PathLike[str]) -> None:
 
 def check_rows_target(out: str, sources: Sequence[str]) -> None:
     """Refuse, before any work is done, a file that rows cannot be written to."""
-    from tallyfold.data.formats.rows import written_ending
+    from tallyfold.data.formats.files import written_ending
 
     if out != STREAM:
         written_ending(Path(out))
@@ -88,7 +88,7 @@ def check_rows_target(out: str, sources: Sequence[str]) -> None:
 
 def write_tables(tables: "Iterator[pa.Table]", out: str) -> None:
     """Write tables one after the other to a file, or to standard output as CSV."""
-    from tallyfold.data.formats.rows import write_rows
+    from tallyfold.data.formats.files import write_rows
     from tallyfold.data.formats.writing import rows_as_text
 
     if out != STREAM:

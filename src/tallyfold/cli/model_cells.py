@@ -43,7 +43,7 @@ def load_model(folder: str) -> "CountModel":
 
 def counts_for(model: "CountModel", files: Sequence[str], reading: Reading) -> "CountTensor":
     """Read counts on the axes of a model; labels get the types that the model's have."""
-    from tallyfold.data.label_types import with_types_of
+    from tallyfold.data.labels import with_types_of
 
     names = [axis.name for axis in model.axes_]
     with files_of(files) as paths:
@@ -84,8 +84,7 @@ def known_cells(model: "CountModel", tensor: "CountTensor", unknown: str) -> "Co
 def _holds_axes(paths: Sequence[str]) -> bool:
     """Tell whether it is one file that tallyfold wrote, with its axes."""
     from tallyfold.data.formats.files import FORMATS, ending_of, resolved_files
-    from tallyfold.data.formats.npz import Npz
-    from tallyfold.data.formats.tns import Tns
+    from tallyfold.data.formats.positions import Npz, Tns
     from tallyfold.data.formats.writing import axes_file
 
     files, _ = resolved_files(list(paths))
@@ -125,7 +124,7 @@ def predict(
       tallyfold predict model new.parquet --unknown prior --out new.csv.gz
       grep 2010 cells.csv | tallyfold predict model - --level 0.5 | head
     """  # noqa: D301
-    from tallyfold.data.formats.rows import read_rows
+    from tallyfold.data.formats.files import read_rows
     from tallyfold.models.predicted_rows import predicted_rows
 
     check_rows_target(out, files)

@@ -186,7 +186,7 @@ def _axis_and_label(model: "CountModel", option: str, text: str) -> tuple[str, A
 
     The model's axes decide where the name ends, so that both may have ``=`` in them.
     """
-    from tallyfold.data.label_types import label_from_text
+    from tallyfold.data.labels import label_from_text
 
     fitting = [axis for axis in model.axes_ if text.startswith(f"{axis.name}=")]
     if not fitting:

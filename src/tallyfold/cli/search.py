@@ -223,12 +223,12 @@ def rank(
         )
     chosen = _chosen(found)
     if out is not None:
-        with written_whole(out, has_axes_file=False) as targets:
-            found.table.to_csv(targets.file, index=False)
+        with written_whole(out) as target:
+            found.table.to_csv(target, index=False)
     if plot is not None and chosen is not None:
         figure: Any = rank_curve(found).figure
-        with written_whole(plot, has_axes_file=False) as targets:
-            figure.savefig(targets.file, dpi=150, bbox_inches="tight")
+        with written_whole(plot) as target:
+            figure.savefig(target, dpi=150, bbox_inches="tight")
     if as_json:
         document = {
             "metric": found.metric,

@@ -50,7 +50,13 @@ class Axis:
         self._name = checked_name(name)
         self._labels = plain_labels(labels, axis=name)
         check_size(name, len(self._labels))
-        self._check_distinct()
+        if pc.count_distinct(self._labels).as_py() < len(self._labels):
+            table = pc.value_counts(self._labels)
+            repeated = table.filter(pc.greater(table.field("counts"), 1)).field("values")
+            raise LabelError(
+                f"axis {name!r} must have distinct labels; got {listing(python_values(repeated))} "
+                "more than once. Give each entity one label."
+            )
 
     @classmethod
     def of_distinct(cls, name: str, labels: pa.Array) -> Axis:
@@ -85,7 +91,12 @@ class Axis:
         labels = labels if hasattr(labels, "__len__") else list(labels)
         found, known = self.find(labels)
         if not known.all():
-            raise LabelError(self._unknown_message(labels, np.flatnonzero(~known)))
+            where = np.flatnonzero(~known)
+            unknown = python_values(self._in_own_type(labels).take(pa.array(where[:100])))
+            raise LabelError(
+                f"axis {self._name!r} has no label {listing(unknown)} ({len(where):,} of "
+                f"{len(found):,} asked for are unknown). {self._hint(unknown[0])}"
+            )
         return found
 
     def find(self, labels: Iterable[Any]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
@@ -122,16 +133,6 @@ class Axis:
         more = ", ..." if len(self) > 3 else ""
         return f"Axis({self._name!r}, {len(self):,} labels: {shown}{more})"
 
-    def _check_distinct(self) -> None:
-        if pc.count_distinct(self._labels).as_py() == len(self._labels):
-            return
-        table = pc.value_counts(self._labels)
-        repeated = table.filter(pc.greater(table.field("counts"), 1)).field("values")
-        raise LabelError(
-            f"axis {self._name!r} must have distinct labels; got "
-            f"{listing(python_values(repeated))} more than once. Give each entity one label."
-        )
-
     def _in_own_type(self, labels: Iterable[Any]) -> pa.Array:
         if isinstance(labels, str | bytes):
             raise LabelError(
@@ -156,17 +157,15 @@ class Axis:
                 f"axis has{_BINNED if _kind(asked.type) == 'time' else ''}."
             ) from error
 
-    def _unknown_message(self, labels: Iterable[Any], where: npt.NDArray[np.intp]) -> str:
-        asked = self._in_own_type(labels)
-        unknown = python_values(asked.take(pa.array(where[:100])))
-        hint = f"It has {len(self):,} labels such as {listing(python_values(self._labels[:3]))}."
-        if isinstance(unknown[0], str) and len(self) <= _SUGGEST_AMONG:
-            close = _similar(unknown[0], self._labels)
-            hint = f"Did you mean {close[0]!r}?" if close else hint
-        return (
-            f"axis {self._name!r} has no label {listing(unknown, 5)} "
-            f"({len(where):,} of {len(asked):,} asked for are unknown). {hint}"
-        )
+    def _hint(self, unknown: Any) -> str:
+        """Name the label most like an unknown one, among those of about its length, or a few."""
+        few_texts = isinstance(unknown, str) and len(self) <= _SUGGEST_AMONG
+        if few_texts and len(unknown) <= _LONGEST_SHOWN:
+            gap = pc.abs(pc.subtract(pc.utf8_length(self._labels), len(unknown)))
+            near = self._labels.filter(pc.less_equal(gap, 3)).to_pylist()
+            for close in difflib.get_close_matches(unknown, near, n=1):
+                return f"Did you mean {close!r}?"
+        return f"It has {len(self):,} labels such as {listing(python_values(self._labels[:3]))}."
 
 
 def axis_number(axes: Sequence[Axis], name: str) -> int:
@@ -220,15 +219,6 @@ def check_size(name: str, size: int) -> None:
         )
 
 
-def _similar(text: str, labels: pa.Array) -> list[str]:
-    """Return the label most like a text, if there is one, among those of about its length."""
-    if len(text) > _LONGEST_SHOWN:
-        return []
-    gap = pc.abs(pc.subtract(pc.utf8_length(labels), len(text)))
-    near = labels.filter(pc.less_equal(gap, 3)).to_pylist()
-    return difflib.get_close_matches(text, near, n=1)
-
-
 def listing(values: list[Any], most: int = 5) -> str:
     """Write the first few values, and how many more there are."""
     shown = ", ".join(repr_label(value) for value in values[:most])
@@ -262,28 +252,25 @@ def mixed_labels(axis: str, error: Exception) -> LabelError:
     )
 
 
-_KINDS: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
-    "text": (
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_string_view,
-        pa.types.is_null,
-    ),
-    "truth": (pa.types.is_boolean,),
-    "integer": (pa.types.is_integer,),
-    "float": (pa.types.is_floating,),
-    "date": (pa.types.is_date,),
-    "time": (pa.types.is_timestamp,),
+_KINDS: dict[Callable[[pa.DataType], bool], str] = {
+    pa.types.is_string: "text",
+    pa.types.is_large_string: "text",
+    pa.types.is_string_view: "text",
+    pa.types.is_null: "text",
+    pa.types.is_boolean: "truth",
+    pa.types.is_integer: "integer",
+    pa.types.is_floating: "float",
+    pa.types.is_date: "date",
+    pa.types.is_timestamp: "time",
 }
-"""Kinds of labels, and how an Arrow type of each is told."""
+"""How an Arrow type of labels is told, and what kind of labels it holds."""
 
 
 def _kind(kind: pa.DataType) -> str:
     """Return what kind of labels a type holds; an empty text if labels cannot have it."""
     if pa.types.is_timestamp(kind) and kind.tz:
         return "zoned time"
-    found = (name for name, tests in _KINDS.items() if any(test(kind) for test in tests))
-    return next(found, "")
+    return next((name for test, name in _KINDS.items() if test(kind)), "")
 
 
 _BINNED = ", or round times to the axis's unit first (bins=, --bin)"

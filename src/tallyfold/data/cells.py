@@ -1,19 +1,88 @@
-"""Cells in canonical form: each one once, sorted by its indices, first axis first."""
+"""Counts that are whole and exact; cells in canonical form: each once, sorted by its indices."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from tallyfold.data.counts import MAX_COUNT
+from tallyfold.data.axis import listing
 from tallyfold.errors import CountError
 
-Codes = npt.NDArray[np.int32]
+MAX_COUNT = 2**53 - 1
+"""The largest count: up to it floating point tells every whole number from its neighbours."""
 _MAX_KEY = 2**63 - 1
 _UNPACK_AT_A_TIME = 1 << 18
+
+
+def whole_counts(
+    values: Any, *, name: str, row_word: str = "row", first_row: int = 0, spelled: bool = False
+) -> npt.NDArray[np.int64]:
+    """Return the values as 64-bit counts, or say which rows hold something else.
+
+    Parameters
+    ----------
+    values
+        An Arrow or NumPy array of numbers.
+    name
+        What to call the values in an error.
+    row_word
+        What to call a row in an error.
+    first_row
+        The number of the first row: not 0 if the values are part of a longer column.
+    spelled
+        Whether the values are texts that spell numbers, of a precision that no Arrow type has.
+    """
+    texts = None
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        if values.null_count:
+            where = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
+            raise CountError(
+                f"{name} must not be missing; got {len(where):,} missing, at {row_word} "
+                f"{listing((where + first_row).tolist())}. Drop those rows, or fill in their "
+                "counts."
+            )
+        if spelled or pa.types.is_decimal(values.type):
+            texts = values.cast(pa.string())
+            values = texts.cast(pa.float64())
+    numbers = np.asarray(values)
+    if numbers.dtype.kind not in "iuf":
+        raise CountError(
+            f"{name} must be numbers; got values such as {listing(numbers[:3].tolist())} of type "
+            f"{numbers.dtype}. Name the column that holds the counts, or use value=None to count "
+            "rows."
+        )
+    for what, bad, remedy in _faults(numbers, texts):
+        if bad.any():
+            where = np.flatnonzero(bad)
+            given = numbers if texts is None else texts
+            shown = ", ".join(f"{row_word} {first_row + row}: {given[row]}" for row in where[:5])
+            more = f" and {len(where) - 5:,} more" if len(where) > 5 else ""
+            raise CountError(
+                f"{name} must be whole numbers from 0 to 2**53 - 1; got {len(where):,} {what}, "
+                f"{shown}{more}. {remedy}"
+            )
+    return numbers.astype(np.int64, copy=False)
+
+
+def _faults(numbers: npt.NDArray[Any], texts: Any) -> Iterator[tuple[str, Any, str]]:
+    if numbers.dtype.kind == "f":
+        finite = np.isfinite(numbers)
+        yield "that are NaN or infinite", ~finite, "Drop those rows, or fill in their counts."
+        fraction = finite & (np.floor(numbers) != numbers)
+        if texts is not None:  # one too small for floating point is a fraction, too
+            fraction |= np.asarray(pc.match_substring_regex(texts, r"\.0*[1-9]"))
+        remedy = "If they are amounts, not counts, choose a unit in which they are whole."
+        yield "with a fraction", fraction, remedy
+    if numbers.dtype.kind in "fi":
+        remedy = "A count cannot be negative: aggregate corrections first, or drop them."
+        yield "below zero", numbers < 0, remedy
+    remedy = "Larger counts are not exact in floating point: use a coarser unit."
+    yield "past 2**53 - 1", numbers > MAX_COUNT, remedy
 
 
 class Cells(NamedTuple):
@@ -56,12 +125,6 @@ def merge_cells(
     return Cells(_unpacked(keys, shape), counts_N, n_rows - len(counts_N))
 
 
-def is_canonical(indices_NM: npt.NDArray[np.integer], shape: Sequence[int]) -> bool:
-    """Whether the cells are sorted and each is there once."""
-    keys = _packed_keys([indices_NM[:, m] for m in range(len(shape))], shape)
-    return len(_run_starts(keys)) == len(indices_NM) and _is_sorted(keys)
-
-
 def _groups(shape: Sequence[int]) -> list[list[int]]:
     """Split the axes, in order, into as few groups as fit a 64-bit key each."""
     groups: list[list[int]] = [[]]
@@ -89,7 +152,7 @@ def _packed_keys(
 
 
 def _unpacked(keys: list[npt.NDArray[np.int64]], shape: Sequence[int]) -> npt.NDArray[np.int32]:
-    """Take keys apart again, so many at a time that the steps between stay small."""
+    """Take keys apart again, some at a time so that the steps between stay small."""
     indices_NM = np.empty((len(keys[0]), len(shape)), np.int32, order="F")
     for key, group in zip(keys, _groups(shape), strict=True):
         for start in range(0, len(key), _UNPACK_AT_A_TIME):
@@ -102,13 +165,12 @@ def _unpacked(keys: list[npt.NDArray[np.int64]], shape: Sequence[int]) -> npt.ND
 
 
 def _is_sorted(keys: list[npt.NDArray[np.int64]]) -> bool:
-    if len(keys) == 1:
-        return bool(np.all(keys[0][1:] >= keys[0][:-1]))
-    later, tied = np.zeros(len(keys[0]) - 1, bool), np.ones(len(keys[0]) - 1, bool)
+    tied: npt.NDArray[np.bool_] | bool = True
     for key in keys:
-        later |= tied & (key[1:] > key[:-1])
-        tied &= key[1:] == key[:-1]
-    return bool(np.all(later | tied))
+        if np.any(tied & (key[1:] < key[:-1])):
+            return False
+        tied = tied & (key[1:] == key[:-1])
+    return True
 
 
 def _run_starts(keys: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.intp]:

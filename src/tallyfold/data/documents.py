@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis, listing
 from tallyfold.data.bins import checked_bins
-from tallyfold.data.counts import whole_counts
-from tallyfold.data.dropped import Dropped
-from tallyfold.data.encode import Column, encode_columns
-from tallyfold.data.events import (
-    frame_column,
-    read_columns,
-    tensor_from_rows,
-)
+from tallyfold.data.cells import whole_counts
+from tallyfold.data.events import frame_column, read_columns, tensor_from_rows
+from tallyfold.data.labels import Column, encode_columns
+from tallyfold.data.request import Request
+from tallyfold.data.summary import Dropped
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import DataError, LabelError, ParameterError, TallyfoldError
+from tallyfold.errors import DataError, LabelError, ParameterError
 
 TWO_SIGNS = r"(?u)\b\w\w+\b"
 """What a word is unless said otherwise, as scikit-learn has it: two or more letters or digits."""
@@ -65,44 +64,29 @@ def tensor_from_documents(
     names = _axis_order(axes, word_axis)
     labels = [name for name in names if name != word_axis]
     lists = [explode] if isinstance(explode, str) else list(explode)
-    _check_exploded(lists, labels)
-    table, _ = read_columns(frame, [*labels, *([text] if text not in labels else [])])
+    unknown = [name for name in lists if name not in labels]
+    if unknown:
+        raise ParameterError(
+            f"`explode` names {listing(unknown)}, not among the axes {listing(labels)}."
+        )
+    table, _ = read_columns(frame, Request([*dict.fromkeys([*labels, text])]))
     units = checked_bins(bins, labels)
 
-    words_DV, words = counted_words(_texts(table, text), counter)
-    columns = [frame_column(table, name, units.get(name)) for name in labels]
-    return tensor_from_word_counts(words_DV, words, columns, names, lists, word_axis)
-
-
-def tensor_from_word_counts(
-    words_DV: Any,
-    words: list[str],
-    columns: Sequence[Column],
-    names: Sequence[str],
-    lists: Sequence[str],
-    word_axis: str = "word",
-) -> CountTensor:
-    """Put counted words and the labels of their documents together, in the order of ``names``."""
-    labels = [column.name for column in columns]
-    n_documents = len(columns[0].values)
-    if words_DV.shape != (n_documents, len(words)):
-        raise ParameterError(
-            f"`vectorizer` must return a row per text and a column per word, "
-            f"{(n_documents, len(words))}; got {words_DV.shape}."
-        )
-    documents_R, columns = _exploded(columns, lists, n_documents)
-    rows_N, words_N, counts_N = _cells_of_rows(words_DV, documents_R)
-
-    label_codes, label_axes = encode_columns(labels, {c.name: c for c in columns}.__getitem__)
+    words_DV, words = _counted_words(_texts(table, text), counter)
+    columns = {name: frame_column(table, name, units.get(name)) for name in labels}
+    documents_R = _explode(columns, lists, len(table))
+    words_RV = words_DV[documents_R]
+    rows_N = np.repeat(np.arange(len(documents_R)), np.diff(words_RV.indptr))
+    label_codes, label_axes = encode_columns(labels, columns.__getitem__)
     codes = {name: code[rows_N] for name, code in zip(labels, label_codes, strict=True)}
     built = dict(zip(labels, label_axes, strict=True))
-    codes[word_axis], built[word_axis] = words_N, Axis(word_axis, words)
-    tensor = tensor_from_rows([built[n] for n in names], [codes[n] for n in names], counts_N)
+    codes[word_axis], built[word_axis] = words_RV.indices, Axis(word_axis, words)
+    tensor = tensor_from_rows([built[n] for n in names], [codes[n] for n in names], words_RV.data)
     empty = int((np.diff(words_DV.indptr) == 0).sum())
-    dropped = list(tensor.dropped)
-    if empty:
-        dropped.append(Dropped("no word left in the text", documents=empty))
-    return CountTensor.of_canonical(tensor.axes, tensor.indices, tensor.counts, dropped)
+    dropped = [Dropped("no word left in the text", documents=empty)] if empty else []
+    return CountTensor.of_canonical(
+        tensor.axes, tensor.indices, tensor.counts, [*tensor.dropped, *dropped]
+    )
 
 
 def _axis_order(axes: Sequence[str], word_axis: str) -> list[str]:
@@ -119,14 +103,6 @@ def _axis_order(axes: Sequence[str], word_axis: str) -> list[str]:
     return names
 
 
-def _check_exploded(lists: Sequence[str], labels: Sequence[str]) -> None:
-    unknown = [name for name in lists if name not in labels]
-    if unknown:
-        raise ParameterError(
-            f"`explode` names {listing(unknown)}, not among the axes {listing(list(labels))}."
-        )
-
-
 def _texts(table: Any, text: str) -> list[str]:
     texts: list[str] = table[text].to_list()
     bad = [row for row, value in enumerate(texts) if not isinstance(value, str)]
@@ -138,18 +114,13 @@ def _texts(table: Any, text: str) -> list[str]:
     return texts
 
 
-def counted_words(texts: Iterable[str], counter: Any) -> tuple[Any, list[str]]:
-    """Count the words of each text: a sparse row per text, and the word of each column.
-
-    The texts may be a stream: scikit-learn's own counter looks at each once and keeps none.
-    """
+def _counted_words(texts: list[str], counter: Any) -> tuple[Any, list[str]]:
+    """Count the words of each text: a sparse row per text, and the word of each column."""
     import scipy.sparse
 
     try:
         words_DV = scipy.sparse.csr_array(counter.fit_transform(texts))
         words = list(counter.get_feature_names_out())
-    except TallyfoldError:  # from a stream of texts that was being read
-        raise
     except AttributeError as error:
         raise ParameterError(
             "`vectorizer` must be an object with scikit-learn's fit_transform and "
@@ -157,51 +128,37 @@ def counted_words(texts: Iterable[str], counter: Any) -> tuple[Any, list[str]]:
         ) from error
     except (ValueError, TypeError) as error:  # scikit-learn says why: only stop words, ...
         raise DataError(f"no words could be counted in the texts: {error}") from error
-    words_DV.sort_indices()
+    if words_DV.shape != (len(texts), len(words)):
+        raise ParameterError(
+            f"`vectorizer` must return a row per text and a column per word, "
+            f"{(len(texts), len(words))}; got {words_DV.shape}."
+        )
+    words_DV.data = whole_counts(words_DV.data, name="what the vectorizer counts", row_word="entry")
     return words_DV, words
 
 
-def _exploded(
-    columns: Sequence[Column], lists: Sequence[str], n_documents: int
-) -> tuple[npt.NDArray[np.int64], list[Column]]:
-    """Repeat documents so that each has one label per axis; return the document of each row."""
-    rows = np.arange(n_documents)
-    values = {column.name: column.values for column in columns}
+def _explode(
+    columns: dict[str, Column], lists: Sequence[str], n_documents: int
+) -> npt.NDArray[np.int64]:
+    """Give each document a row per label of its lists, in place; return each row's document."""
+    documents_R = np.arange(n_documents)
     for name in lists:
-        chunks = values[name]
+        chunks = columns[name].values
         array = chunks.combine_chunks() if isinstance(chunks, pa.ChunkedArray) else chunks
         if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
             raise LabelError(
                 f"column {name!r} must hold lists to be exploded; got {array.type}, such as "
                 f"{listing(array[:2].to_pylist())}. Split the text into a list first."
             )
-        lengths = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-        if (lengths == 0).any():
-            where = np.flatnonzero(lengths == 0).tolist()
+        empty = np.flatnonzero(array.value_lengths().fill_null(0).to_numpy() == 0).tolist()
+        if empty:
             raise LabelError(
-                f"column {name!r} has {len(where):,} rows with no label, at row {listing(where)}. "
+                f"column {name!r} has {len(empty):,} rows with no label, at row {listing(empty)}. "
                 "Drop them, or give each at least one."
             )
-        repeat = np.repeat(np.arange(len(array)), lengths)
-        rows = rows[repeat]
-        values = {other: _taken(column, repeat) for other, column in values.items()}
-        values[name] = array.flatten()
-    return rows, [Column(c.name, values[c.name], c.unit, c.keep_order) for c in columns]
-
-
-def _taken(column: Any, rows: npt.NDArray[np.int64]) -> Any:
-    return column.take(pa.array(rows))
-
-
-def _cells_of_rows(
-    words_DV: Any, documents_R: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """List every (row, word, count): a document's words, once for each of its rows."""
-    lengths_R = np.diff(words_DV.indptr)[documents_R]
-    rows_N = np.repeat(np.arange(len(documents_R)), lengths_R)
-    starts_R = words_DV.indptr[documents_R].astype(np.int64)
-    within_N = np.arange(len(rows_N)) - np.repeat(np.cumsum(lengths_R) - lengths_R, lengths_R)
-    places_N = np.repeat(starts_R, lengths_R) + within_N
-    words_N = words_DV.indices[places_N].astype(np.int32, copy=False)
-    counts_E = whole_counts(words_DV.data, name="what the vectorizer counts", row_word="entry")
-    return rows_N, words_N, counts_E[places_N]
+        parents = pc.list_parent_indices(array)
+        documents_R = documents_R[parents]
+        for other, column in columns.items():
+            values = array.flatten() if other == name else column.values.take(parents)
+            columns[other] = replace(column, values=values)
+    return documents_R

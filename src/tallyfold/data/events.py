@@ -1,4 +1,4 @@
-"""A data frame of events or counts into a tensor, and back."""
+"""Data frames of events or counts, and arrays of other libraries, into a tensor."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyfold.data.axis import UNFIT, Axis, listing, mixed_labels
-from tallyfold.data.cells import merge_cells
-from tallyfold.data.counts import whole_counts
-from tallyfold.data.dropped import Dropped
-from tallyfold.data.encode import Column, encode_columns
-from tallyfold.data.packages import imported
-from tallyfold.data.request import Request, check_columns, checked_value
-from tallyfold.data.tensor import CountTensor, label_columns
-from tallyfold.errors import CountError, DataError, DroppedWarning, LabelError, ParameterError
+from tallyfold.data.cells import merge_cells, whole_counts
+from tallyfold.data.labels import Column, encode_columns
+from tallyfold.data.request import Request
+from tallyfold.data.summary import Dropped
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import (
+    CountError,
+    DataError,
+    DroppedWarning,
+    LabelError,
+    ParameterError,
+    ShapeError,
+)
 
 ROWS_AT_A_TIME = 2_000_000
 
@@ -35,10 +40,18 @@ def tensor_from_frame(
 ) -> CountTensor:
     """Count the rows of a frame; see `CountTensor.from_frame`."""
     request = Request.checked(axes, value, bins, repeated)
-    table, column = read_columns(frame, request.axes, value)
+    table, column = read_columns(frame, request)
     if len(table) == 0:
         raise DataError("the table has no rows; a tensor needs at least one event.")
-    counts = None if column is None else frame_counts(table, column)
+    counts = None
+    if column is not None:
+        try:
+            counts = whole_counts(table[column].to_arrow(), name=repr(column))
+        except UNFIT as error:
+            raise CountError(
+                f"{column!r} must be numbers; Arrow says: {str(error).splitlines()[0]} Name the "
+                "column that holds the counts, or use value=None to count rows."
+            ) from error
     codes, built = encode_columns(
         request.axes, lambda name: frame_column(table, name, request.bins.get(name))
     )
@@ -58,80 +71,44 @@ def tensor_from_rows(
             f"each cell must be given once (repeated='error'); got {cells.repeats:,} rows that "
             f"repeat a cell, such as {_repeated_cells(axes, codes)}. Use repeated='sum' to add up."
         )
-    indices, numbers, dropped = cells.indices_NM, cells.counts_N, ()
-    if len(numbers) and numbers.min() == 0:
-        zero = numbers == 0
-        record = dropped_zeros(int(zero.sum()))
-        if zero.all():
-            raise DataError("every count is zero; a tensor needs at least one event.")
-        return CountTensor.of_canonical(axes, indices[~zero], numbers[~zero], [record])
-    return CountTensor.of_canonical(axes, indices, numbers, dropped)
-
-
-def dropped_zeros(cells: int) -> Dropped:
-    """Warn about cells listed with a count of zero, and record them."""
+    zero = cells.counts_N == 0
+    if not zero.any():
+        return CountTensor.of_canonical(axes, cells.indices_NM, cells.counts_N)
+    n_zeros = int(zero.sum())
     warnings.warn(
-        f"{cells:,} cells are listed with a count of 0. They were dropped, their labels kept: a "
+        f"{n_zeros:,} cells are listed with a count of 0. They were dropped, their labels kept: a "
         "tensor stores non-zero cells only, and the model's `zeros` says whether the others are "
         "zero or missing.",
         DroppedWarning,
-        stacklevel=5,
+        stacklevel=4,
     )
-    return Dropped("listed with a count of 0, labels kept", cells=cells)
+    if zero.all():
+        raise DataError("every count is zero; a tensor needs at least one event.")
+    dropped = Dropped("listed with a count of 0, labels kept", cells=n_zeros)
+    return CountTensor.of_canonical(axes, cells.indices_NM[~zero], cells.counts_N[~zero], [dropped])
 
 
-def read_frame(frame: Any) -> Any:
-    """Return the frame as a narwhals DataFrame or LazyFrame."""
+def read_columns(frame: Any, request: Request) -> tuple[Any, str | None]:
+    """Return the wanted columns as an eager narwhals DataFrame, and the column of counts."""
     import narwhals as nw
 
     if isinstance(frame, CountTensor):
         raise ParameterError("expected a data frame; got a CountTensor, which is counted already.")
     try:
-        return nw.from_native(frame, allow_series=False)
+        table = nw.from_native(frame, allow_series=False, pass_through=True)
+        if not isinstance(table, nw.DataFrame | nw.LazyFrame):
+            raise ParameterError(
+                "expected a data frame (pandas, polars, pyarrow or another that narwhals reads); "
+                f"got {type(frame).__name__}. For files use tallyfold.read_counts, for arrays "
+                "CountTensor.from_array."
+            )
+        request = request.of_table(table.collect_schema().names())
+        return table.lazy().select(request.columns).collect(), request.count_column
     except nw.exceptions.DuplicateError as error:
-        raise _repeated_names(error) from error
-    except TypeError as error:
-        raise ParameterError(
-            f"expected a data frame (pandas, polars, pyarrow or another that narwhals reads); got "
-            f"{type(frame).__name__}. For files use tallyfold.read_counts, for arrays "
-            "CountTensor.from_array."
+        text = " ".join(str(error).split())
+        raise LabelError(
+            f"the table's columns must have different names: {text} Rename them."
         ) from error
-
-
-def read_columns(
-    frame: Any, wanted: Sequence[str], value: str | EllipsisType | None = None
-) -> tuple[Any, str | None]:
-    """Return the wanted columns as an eager narwhals DataFrame, and the column of counts."""
-    import narwhals as nw
-
-    table = read_frame(frame)
-    lazy = isinstance(table, nw.LazyFrame)
-    try:
-        columns = table.collect_schema().names() if lazy else list(table.columns)
-        column = checked_value(value, wanted, columns)
-        needed = [*wanted, *([column] if column else [])]
-        check_columns(needed, columns)
-        table = table.select(needed)
-    except nw.exceptions.DuplicateError as error:
-        raise _repeated_names(error) from error
-    return (table.collect() if lazy else table), column
-
-
-def _repeated_names(error: Exception) -> LabelError:
-    said = " ".join(str(error).split())
-    return LabelError(f"the table's columns must have different names: {said} Rename them.")
-
-
-def frame_counts(table: Any, column: str) -> npt.NDArray[np.int64]:
-    """Take the column of counts out of a narwhals frame."""
-    try:
-        values = table[column].to_arrow()
-    except UNFIT as error:
-        raise CountError(
-            f"{column!r} must be numbers; Arrow says: {str(error).splitlines()[0]} Name the column "
-            "that holds the counts, or use value=None to count rows."
-        ) from error
-    return whole_counts(values, name=repr(column))
 
 
 def frame_column(table: Any, name: str, unit: str | None = None) -> Column:
@@ -149,28 +126,11 @@ def frame_column(table: Any, name: str, unit: str | None = None) -> Column:
 
 def _encoded_in_parts(series: Any) -> Any:
     """Encode a long column of text part by part: polars copies text on its way into Arrow."""
-    if len(series) <= ROWS_AT_A_TIME:
-        return series.to_arrow()
     chunks: list[pa.Array] = []
     for start in range(0, len(series), ROWS_AT_A_TIME):
         encoded = pc.dictionary_encode(series[start : start + ROWS_AT_A_TIME].to_arrow())
         chunks.extend(encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded])
     return pa.chunked_array(chunks)
-
-
-def frame_from_tensor(tensor: CountTensor, kind: str, value: str) -> Any:
-    """Return one row per cell; see `CountTensor.to_frame`."""
-    if value in tensor.names:
-        raise ParameterError(f"`value` must differ from the axes; got {value!r}.")
-    columns = [column.dictionary_decode() for column in label_columns(tensor)]
-    table = pa.table([*columns, pa.array(tensor.counts)], names=[*tensor.names, value])
-    if kind == "pyarrow":
-        return table
-    if kind == "pandas":
-        return table.to_pandas()
-    if kind == "polars":
-        return imported("polars", "to_frame('polars')").from_arrow(table)
-    raise ParameterError(f"`kind` must be 'pandas', 'polars' or 'pyarrow'; got {kind!r}.")
 
 
 def _repeated_cells(axes: Sequence[Axis], codes: Sequence[npt.NDArray[np.integer]]) -> str:
@@ -181,3 +141,56 @@ def _repeated_cells(axes: Sequence[Axis], codes: Sequence[npt.NDArray[np.integer
         labels = [axis.label(place) for axis, place in zip(axes, cell, strict=True)]
         shown.append("(" + listing(labels, len(labels)) + ")")
     return ", ".join(shown)
+
+
+def tensor_from_array(array: Any, axes: Sequence[Axis | str] | None) -> CountTensor:
+    """Convert an array of another library; see `CountTensor.from_array`."""
+    shape, columns, values = _coordinates(array)
+    built = _axes_for(shape, axes)
+    values = np.asarray(values)
+    if values.dtype == bool:  # whether, not how often: one each
+        values = values.astype(np.int64)
+    counts = whole_counts(values, name="counts", row_word="entry")
+    if len(counts) == 0:
+        raise DataError("the array has no entry; a tensor needs at least one event.")
+    return tensor_from_rows(built, columns, counts)
+
+
+def _coordinates(array: Any) -> tuple[tuple[int, ...], list[npt.NDArray[Any]], Any]:
+    """Read shape, one column of positions per axis, and values from any known kind of array."""
+    kind = type(array).__module__.partition(".")[0]
+    if kind in ("scipy", "sparse") and hasattr(array, "asformat"):
+        coo = array.asformat("coo")
+        if getattr(coo, "fill_value", 0) != 0:
+            raise ParameterError(
+                f"the array's fill value must be 0; got {coo.fill_value}. Subtract it first."
+            )
+        return tuple(coo.shape), list(coo.coords), coo.data
+    if kind == "pyttb" and hasattr(array, "subs"):
+        subs = np.asarray(array.subs).reshape(-1, len(array.shape))
+        return tuple(array.shape), list(subs.T), np.asarray(array.vals).reshape(-1)
+    if isinstance(array, np.ndarray):
+        array = np.asarray(array)  # a np.matrix never becomes one-dimensional
+        if array.ndim < 2:
+            raise ShapeError(f"a CountTensor has at least two axes; got {array.ndim}.")
+        places = np.nonzero(array)
+        return array.shape, list(places), array[places]
+    raise ParameterError(
+        "expected a NumPy array, a scipy.sparse matrix, a pydata sparse array or a pyttb "
+        f"sptensor; got {type(array).__name__}. For data frames use CountTensor.from_frame."
+    )
+
+
+def _axes_for(shape: tuple[int, ...], axes: Sequence[Axis | str] | None) -> list[Axis]:
+    given = [f"axis_{number}" for number in range(len(shape))] if axes is None else list(axes)
+    if len(given) != len(shape):
+        raise ShapeError(f"`axes` must name all {len(shape)} axes; got {len(given)}.")
+    built = []
+    for size, axis in zip(shape, given, strict=True):
+        built.append(axis if isinstance(axis, Axis) else Axis.numbered(axis, int(size)))
+        if len(built[-1]) != size:
+            raise ShapeError(
+                f"axis {built[-1].name!r} has {len(built[-1]):,} labels; the array has {size:,} "
+                "places there."
+            )
+    return built

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import EllipsisType
+from types import EllipsisType, MappingProxyType
 from typing import NamedTuple
 
 from tallyfold.data.axis import listing
@@ -27,9 +27,9 @@ class Request(NamedTuple):
     """
 
     axes: list[str]
-    value: str | EllipsisType | None
-    bins: dict[str, str]
-    repeated: str
+    value: str | EllipsisType | None = None
+    bins: Mapping[str, str] = MappingProxyType({})
+    repeated: str = "sum"
 
     @classmethod
     def checked(
@@ -41,7 +41,20 @@ class Request(NamedTuple):
     ) -> Request:
         """Refuse what makes no sense whatever the table."""
         check_repeated(repeated)
-        names = _checked_axis_names(axes)
+        listed = isinstance(axes, Sequence) and not isinstance(axes, str)
+        if not listed or not all(isinstance(name, str) for name in axes):
+            raise ParameterError(
+                f"`axes` must be a list of column names, which are texts; got {axes!r}. Rename "
+                "columns that have other names."
+            )
+        names = list(axes)
+        if len(names) < 2:
+            raise ShapeError(
+                f"a CountTensor has at least two axes; got {len(names)} ({listing(names)}). "
+                "Name another column."
+            )
+        if len(set(names)) < len(names):
+            raise ShapeError(f"axes must be different columns; got {listing(names)}.")
         return cls(names, value, checked_bins(bins, names), repeated)
 
     @property
@@ -55,8 +68,20 @@ class Request(NamedTuple):
         return [*self.axes, *([] if self.count_column is None else [self.count_column])]
 
     def of_table(self, columns: Sequence[str]) -> Request:
-        """Decide on the column of counts; refuse columns that the table does not have."""
-        request = self._replace(value=checked_value(self.value, self.axes, columns))
+        """Decide on the column of counts; refuse columns that the table does not have.
+
+        Where there is a column called "count", whether it holds the counts is not guessed.
+        """
+        request = self
+        if self.value is ...:
+            if "count" in columns and "count" not in self.axes:
+                raise ParameterError(
+                    "the table has a column 'count': say value='count' to take the counts from it, "
+                    "or value=None to count rows."
+                )
+            request = self._replace(value=None)
+        if self.value in self.axes:
+            raise ParameterError(f"column {self.value!r} cannot be both an axis and the counts.")
         check_columns(request.columns, columns)
         return request
 
@@ -65,41 +90,6 @@ def check_repeated(repeated: str) -> None:
     """Refuse a way of treating repeated cells that does not exist."""
     if repeated not in ("sum", "error"):
         raise ParameterError(f"`repeated` must be 'sum' or 'error'; got {repeated!r}.")
-
-
-def _checked_axis_names(axes: Sequence[str]) -> list[str]:
-    """Refuse fewer than two axes, repeated ones, and a single text instead of a list."""
-    listed = isinstance(axes, Sequence) and not isinstance(axes, str)
-    if not listed or not all(isinstance(name, str) for name in axes):
-        raise ParameterError(
-            f"`axes` must be a list of column names, which are texts; got {axes!r}. Rename columns "
-            "that have other names."
-        )
-    names = list(axes)
-    if len(names) < 2:
-        raise ShapeError(
-            f"a CountTensor has at least two axes; got {len(names)} ({listing(names)}). "
-            "Name another column."
-        )
-    if len(set(names)) < len(names):
-        raise ShapeError(f"axes must be different columns; got {listing(names)}.")
-    return names
-
-
-def checked_value(
-    value: str | EllipsisType | None, axes: Sequence[str], columns: Sequence[str]
-) -> str | None:
-    """Decide on the column of counts; refuse to guess where there is one called "count"."""
-    if isinstance(value, EllipsisType):
-        if "count" in columns and "count" not in axes:
-            raise ParameterError(
-                "the table has a column 'count': say value='count' to take the counts from it, or "
-                "value=None to count rows."
-            )
-        return None
-    if value in axes:
-        raise ParameterError(f"column {value!r} cannot be both an axis and the counts.")
-    return value
 
 
 def check_columns(wanted: Sequence[str], columns: Sequence[str]) -> None:

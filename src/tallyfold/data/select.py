@@ -1,4 +1,4 @@
-"""Parts of a tensor by label, and sums over axes."""
+"""Parts of a tensor: by label, by how busy labels are (with a record of what went), and sums."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
-from tallyfold.data.cells import merge_cells
+from tallyfold.data.events import tensor_from_rows
+from tallyfold.data.summary import Dropped
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import LabelError, ShapeError
+from tallyfold.errors import DataError, LabelError, ParameterError, ShapeError
 
 
 def selected(tensor: CountTensor, labels: Mapping[str, Any]) -> CountTensor:
@@ -35,7 +36,7 @@ def selected(tensor: CountTensor, labels: Mapping[str, Any]) -> CountTensor:
             f"selecting single labels would leave {len(new_axes)} axis; a CountTensor has at least "
             'two. Put the label in a list to keep its axis, such as author=["..."].'
         )
-    return _merged(new_axes, [columns[n][keep] for n in kept], tensor.counts[keep])
+    return tensor_from_rows(new_axes, [columns[n][keep] for n in kept], tensor.counts[keep])
 
 
 def collapsed(tensor: CountTensor, names: Sequence[str]) -> CountTensor:
@@ -48,14 +49,7 @@ def collapsed(tensor: CountTensor, names: Sequence[str]) -> CountTensor:
             "CountTensor has at least two. For one axis use marginal()."
         )
     axes = [tensor.axes[number] for number in kept]
-    return _merged(axes, [tensor.indices[:, number] for number in kept], tensor.counts)
-
-
-def _merged(
-    axes: list[Axis], columns: list[npt.NDArray[np.int32]], counts: npt.NDArray[np.int64]
-) -> CountTensor:
-    cells = merge_cells(columns, counts, [len(axis) for axis in axes])
-    return CountTensor.of_canonical(axes, cells.indices_NM, cells.counts_N)
+    return tensor_from_rows(axes, [tensor.indices[:, number] for number in kept], tensor.counts)
 
 
 def _keeps_axis(wanted: Any) -> bool:
@@ -66,7 +60,11 @@ def _keeps_axis(wanted: Any) -> bool:
 
 def _wanted_positions(axis: Axis, wanted: Any) -> npt.NDArray[np.int32]:
     if isinstance(wanted, slice):
-        return _slice_positions(axis, wanted)
+        if wanted.step is not None:
+            raise LabelError(f"a slice of labels on axis {axis.name!r} takes no step.")
+        first = 0 if wanted.start is None else int(axis.positions([wanted.start])[0])
+        last = len(axis) - 1 if wanted.stop is None else int(axis.positions([wanted.stop])[0])
+        return np.arange(first, last + 1, dtype=np.int32)
     if not _keeps_axis(wanted):
         return axis.positions([wanted])
     positions = axis.positions(list(wanted) if not hasattr(wanted, "__len__") else wanted)
@@ -75,9 +73,89 @@ def _wanted_positions(axis: Axis, wanted: Any) -> npt.NDArray[np.int32]:
     return positions
 
 
-def _slice_positions(axis: Axis, wanted: slice) -> npt.NDArray[np.int32]:
-    if wanted.step is not None:
-        raise LabelError(f"a slice of labels on axis {axis.name!r} takes no step.")
-    first = 0 if wanted.start is None else int(axis.positions([wanted.start])[0])
-    last = len(axis) - 1 if wanted.stop is None else int(axis.positions([wanted.stop])[0])
-    return np.arange(first, last + 1, dtype=np.int32)
+def filtered(
+    tensor: CountTensor, *, min_nonzeros: Mapping[str, int], top: Mapping[str, int]
+) -> CountTensor:
+    """Apply ``top``, then ``min_nonzeros`` until nothing changes; see `CountTensor.filter`."""
+    keep = np.ones(tensor.nnz, bool)
+    dropped = list(tensor.dropped)
+    for name, most in _checked_limits(tensor, top, "top").items():
+        order = np.argsort(-tensor.marginal(name), kind="stable")  # ties: the earlier label
+        busiest = np.isin(np.arange(len(order)), order[:most])
+        after = keep & busiest[tensor.indices[:, tensor.axis_number(name)]]
+        dropped += _records(f"beyond the top {most:,} of {name}", tensor, keep, after)
+        keep = after
+    limits = _checked_limits(tensor, min_nonzeros, "min_nonzeros")
+    if limits:
+        core = _core(tensor, keep, limits)
+        rule = ", ".join(f"{least:,} per {name}" for name, least in limits.items())
+        dropped += _records(f"fewer non-zeros than {rule}", tensor, keep, core)
+        keep = core
+    if not keep.any():
+        raise DataError(
+            f"the filters leave no cell: {'; '.join(map(str, dropped))}. Loosen min_nonzeros or "
+            "top."
+        )
+    empty = {name: int((tensor.marginal(name, "nonzeros") == 0).sum()) for name in tensor.names}
+    if any(empty.values()):
+        dropped.append(Dropped("without a cell", labels=empty))
+    rest = compacted(tensor.with_cells(keep))
+    return CountTensor.of_canonical(rest.axes, rest.indices, rest.counts, dropped)
+
+
+def compacted(tensor: CountTensor) -> CountTensor:
+    """Take away the labels that have no cell; see `CountTensor.compact`."""
+    axes, columns = [], []
+    for number, axis in enumerate(tensor.axes):
+        used = tensor.marginal(axis.name, "nonzeros") > 0
+        place = (np.cumsum(used) - 1).astype(np.int32)
+        columns.append(place[tensor.indices[:, number]])
+        axes.append(axis if used.all() else axis.take(np.flatnonzero(used)))
+    indices = np.stack(columns).T  # column by column in memory; order is kept, so still sorted
+    return CountTensor.of_canonical(axes, indices, tensor.counts, tensor.dropped)
+
+
+def _core(
+    tensor: CountTensor, keep: npt.NDArray[np.bool_], limits: Mapping[str, int]
+) -> npt.NDArray[np.bool_]:
+    core, before = keep.copy(), -1
+    while before != np.count_nonzero(core):
+        before = int(np.count_nonzero(core))
+        for name, least in limits.items():
+            number = tensor.axis_number(name)
+            column = tensor.indices[:, number]
+            cells = np.bincount(column[core], minlength=tensor.shape[number])
+            core &= (cells >= least)[column]
+    return core
+
+
+def _records(
+    reason: str,
+    tensor: CountTensor,
+    before: npt.NDArray[np.bool_],
+    after: npt.NDArray[np.bool_],
+) -> list[Dropped]:
+    """Record the cells that one rule took away, and the labels that went with them."""
+    gone = before & ~after
+    if not gone.any():
+        return []
+    labels = {}
+    for number, name in enumerate(tensor.names):
+        column = tensor.indices[:, number]
+        labels[name] = len(np.unique(column[before])) - len(np.unique(column[after]))
+    total = int(tensor.counts[gone].sum())
+    return [Dropped(reason, cells=int(gone.sum()), total=total, labels=labels)]
+
+
+def _checked_limits(
+    tensor: CountTensor, limits: Mapping[str, int], parameter: str
+) -> dict[str, int]:
+    if not isinstance(limits, Mapping):
+        raise ParameterError(f"`{parameter}` must be like {{'user': 5}}; got {limits!r}.")
+    for name, limit in limits.items():
+        tensor.axis_number(name)
+        if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1:
+            raise ParameterError(
+                f"`{parameter}` of axis {name!r} must be a positive integer; got {limit!r}."
+            )
+    return {name: int(limit) for name, limit in limits.items()}

@@ -49,11 +49,6 @@ def split(tensor: CountTensor, test_size: float = 0.2, *, random_state: Seed = 0
     return _in_two(tensor, drawn_cells(tensor.nnz, test_size, random_state))
 
 
-def drawn_cells(number: int, share: float, random_state: Seed) -> npt.NDArray[np.bool_]:
-    """Tell for each of so many cells whether `split` holds it out."""
-    return _drawn(number, share, "test_size", random_state, "cells")
-
-
 def k_folds(tensor: CountTensor, n_folds: int = 5, *, random_state: Seed = 0) -> list[Split]:
     """Cut the non-zero cells into ``n_folds`` parts, each of which is the test part once.
 
@@ -89,7 +84,7 @@ def subsample(tensor: CountTensor, share: float, *, random_state: Seed = 0) -> C
     """
     if share == 1:
         return tensor
-    return tensor.with_cells(_drawn(tensor.nnz, share, "share", random_state, "cells"))
+    return tensor.with_cells(drawn_cells(tensor.nnz, share, random_state, "share"))
 
 
 def split_entities(
@@ -110,7 +105,7 @@ def split_entities(
     """
     number = tensor.axis_number(axis)
     present = np.flatnonzero(tensor.marginal(axis, "nonzeros"))
-    drawn = _drawn(len(present), test_size, "test_size", random_state, f"{axis} labels")
+    drawn = drawn_cells(len(present), test_size, random_state, what=f"{axis} labels")
     held_out = np.zeros(tensor.shape[number], bool)
     held_out[present[drawn]] = True
     return _in_two(tensor, held_out[tensor.indices[:, number]])
@@ -173,10 +168,10 @@ def _in_two(tensor: CountTensor, is_test: npt.NDArray[np.bool_]) -> Split:
     return Split(tensor.with_cells(~is_test), tensor.with_cells(is_test))
 
 
-def _drawn(
-    number: int, share: float, parameter: str, random_state: Seed, what: str
+def drawn_cells(
+    number: int, share: float, random_state: Seed, parameter: str = "test_size", what: str = "cells"
 ) -> npt.NDArray[np.bool_]:
-    """Draw a share of things without replacement: at least one, and not all."""
+    """Draw a share of `number` cells without replacement, at least one and not all, as a mask."""
     if not isinstance(share, float | int | np.floating) or not 0 < share < 1:
         raise ParameterError(f"`{parameter}` must be between 0 and 1; got {share!r}.")
     if number < 2:

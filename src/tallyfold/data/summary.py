@@ -1,7 +1,8 @@
-"""A tensor in words: the one-line repr, and the histogram behind it."""
+"""A tensor in words: the one-line repr, and the record of what was left out on the way to it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,37 @@ if TYPE_CHECKING:
 
 BANDS = ((1, 1), (2, 2), (3, 5), (6, 10), (11, 100), (101, None))
 """Ranges of counts, both ends included; the last is open."""
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """What one rule left out.
+
+    Examples
+    --------
+    >>> print(Dropped("fewer than 5 non-zeros per user", cells=12, total=20, labels={"user": 4}))
+    fewer than 5 non-zeros per user: dropped 12 cells (total count 20) and 4 user labels
+    """
+
+    reason: str
+    cells: int = 0
+    total: int = 0
+    labels: dict[str, int] | None = None
+    documents: int = 0
+
+    def __str__(self) -> str:
+        parts = []
+        if self.cells or not (self.labels or self.documents):
+            noun = "cell" if self.cells == 1 else "cells"
+            parts.append(f"{self.cells:,} {noun} (total count {self.total:,})")
+        for axis, number in (self.labels or {}).items():
+            if number:
+                parts.append(f"{number:,} {axis} label{'' if number == 1 else 's'}")
+        if self.documents:
+            parts.append(f"{self.documents:,} document{'' if self.documents == 1 else 's'}")
+        *most, last = parts
+        first = ", ".join(most) + " and " if most else ""
+        return f"{self.reason}: dropped {first}{last}"
 
 
 def one_line(tensor: CountTensor) -> str:

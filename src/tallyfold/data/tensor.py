@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing
-from tallyfold.data.cells import is_canonical, merge_cells
-from tallyfold.data.counts import whole_counts
+from tallyfold.data.cells import merge_cells, whole_counts
+from tallyfold.data.packages import imported
+from tallyfold.data.summary import Dropped, one_line
 from tallyfold.errors import CountError, LabelError, ParameterError, ShapeError
-
-if TYPE_CHECKING:
-    from tallyfold.data.dropped import Dropped
 
 FrameKind = Literal["pandas", "polars", "pyarrow"]
 BinUnit = Literal["year", "quarter", "month", "week", "day", "hour"]
@@ -61,15 +59,9 @@ class CountTensor:
 
     __slots__ = ("_axes", "_counts", "_dropped", "_indices")
 
-    def __init__(
-        self,
-        axes: Sequence[Axis],
-        indices: npt.ArrayLike,
-        counts: npt.ArrayLike,
-    ) -> None:
-        self._axes = _checked_axes(axes)
-        self._dropped: tuple[Dropped, ...] = ()
-        positions = checked_indices(np.asarray(indices), self._axes)
+    def __init__(self, axes: Sequence[Axis], indices: npt.ArrayLike, counts: npt.ArrayLike) -> None:
+        axes = _checked_axes(axes)
+        positions = checked_indices(np.asarray(indices), axes)
         numbers = whole_counts(np.asarray(counts), name="counts", row_word="cell")
         if numbers.shape != (len(positions),):
             raise ShapeError(
@@ -81,18 +73,13 @@ class CountTensor:
                 "a CountTensor stores counts of at least one; got "
                 f"{int((numbers == 0).sum()):,} zeros. Leave those cells out."
             )
-        if is_canonical(positions, self.shape):
-            self._indices, self._counts = positions.copy(order="F"), numbers.copy()
-        else:
-            codes = [positions[:, m] for m in range(len(self._axes))]
-            cells = merge_cells(codes, numbers, self.shape)
-            if cells.repeats:
-                raise LabelError(
-                    f"each cell must be given once; got {cells.repeats:,} repeated rows of indices."
-                    " Add up their counts first (CountTensor.from_frame does)."
-                )
-            self._indices, self._counts = cells.indices_NM, cells.counts_N
-        self._freeze()
+        cells = merge_cells(list(positions.T), numbers, [len(axis) for axis in axes])
+        if cells.repeats:
+            raise LabelError(
+                f"each cell must be given once; got {cells.repeats:,} repeated rows of indices."
+                " Add up their counts first (CountTensor.from_frame does)."
+            )
+        self._store(axes, cells.indices_NM, cells.counts_N)
 
     @classmethod
     def of_canonical(
@@ -104,10 +91,7 @@ class CountTensor:
     ) -> CountTensor:
         """Make a tensor of cells known to be sorted, distinct and valid, without checking."""
         tensor = cls.__new__(cls)
-        tensor._axes, tensor._dropped = _checked_axes(axes), tuple(dropped)
-        tensor._indices = np.asfortranarray(indices, dtype=np.int32)
-        tensor._counts = np.ascontiguousarray(counts, dtype=np.int64)
-        tensor._freeze()
+        tensor._store(_checked_axes(axes), indices, counts, tuple(dropped))
         return tensor
 
     # -- in ---------------------------------------------------------------------------------------
@@ -141,8 +125,8 @@ class CountTensor:
             Columns of dates or times to cut into units, such as ``{"date": "month"}``. Times with
             a zone are binned in UTC.
         min_nonzeros
-            Keep labels with at least so many cells, such as ``{"user": 5}``; applied again until
-            nothing changes.
+            Keep labels with at least this number of cells, such as ``{"user": 5}``; applied again
+            until nothing changes.
         top
             Keep the labels with the largest totals, such as ``{"word": 5000}``; applied before
             ``min_nonzeros``.
@@ -250,7 +234,7 @@ class CountTensor:
         >>> CountTensor.from_array(np.eye(3, dtype=int), ["row", "column"]).nnz
         3
         """
-        from tallyfold.data.convert import tensor_from_array
+        from tallyfold.data.events import tensor_from_array
 
         return tensor_from_array(array, axes)
 
@@ -336,11 +320,9 @@ class CountTensor:
         column, size = self._indices[:, number], self.shape[number]
         if of == "nonzeros":
             return np.bincount(column, minlength=size).astype(np.int64)
-        if self.total >= 2**53:  # past what bincount's floating-point weights add exactly
-            totals = np.zeros(size, np.int64)
-            np.add.at(totals, column, self._counts)
-            return totals
-        return np.bincount(column, weights=self._counts, minlength=size).astype(np.int64)
+        totals = np.zeros(size, np.int64)
+        np.add.at(totals, column, self._counts)  # bincount would add in floating point
+        return totals
 
     def collapse(self, *axes: str) -> CountTensor:
         """Add up the counts over the named axes, which then are gone."""
@@ -378,13 +360,13 @@ class CountTensor:
         """Keep the busiest labels, and labels with enough cells; see `from_frame`."""
         if not min_nonzeros and not top:
             return self
-        from tallyfold.data.filters import filtered
+        from tallyfold.data.select import filtered
 
         return filtered(self, min_nonzeros=min_nonzeros or {}, top=top or {})
 
     def compact(self) -> CountTensor:
         """Take away the labels that have no cell."""
-        from tallyfold.data.filters import compacted
+        from tallyfold.data.select import compacted
 
         return compacted(self)
 
@@ -404,33 +386,54 @@ class CountTensor:
         value
             What to call the column of counts.
         """
-        from tallyfold.data.events import frame_from_tensor
-
-        return frame_from_tensor(self, kind, value)
+        if value in self.names:
+            raise ParameterError(f"`value` must differ from the axes; got {value!r}.")
+        columns = [column.dictionary_decode() for column in label_columns(self)]
+        table = pa.table([*columns, pa.array(self._counts)], names=[*self.names, value])
+        if kind == "pyarrow":
+            return table
+        if kind == "pandas":
+            return table.to_pandas()
+        if kind == "polars":
+            return imported("polars", "to_frame('polars')").from_arrow(table)
+        raise ParameterError(f"`kind` must be 'pandas', 'polars' or 'pyarrow'; got {kind!r}.")
 
     def to_dense(self, *, most_cells: int = 10_000_000) -> npt.NDArray[np.int64]:
         """Return a dense array; refuses when there are more than ``most_cells`` cells."""
-        from tallyfold.data.convert import dense_array
-
-        return dense_array(self, most_cells)
+        if self.size > most_cells:
+            sizes = " x ".join(f"{size:,}" for size in self.shape)
+            raise ShapeError(
+                f"a dense array would have {sizes} = {self.size:,} cells "
+                f"({self.size * 8 / 2**30:,.1f} GiB); the limit is {most_cells:,}. Select a part "
+                "with sel(), or raise most_cells."
+            )
+        dense = np.zeros(self.shape, np.int64)
+        dense[tuple(self._indices.T)] = self._counts
+        return dense
 
     def to_scipy(self) -> Any:
         """Return a ``scipy.sparse.coo_array``; the tensor must have two axes."""
-        from tallyfold.data.convert import scipy_array
+        import scipy.sparse
 
-        return scipy_array(self)
+        if len(self._axes) != 2:
+            raise ShapeError(
+                f"scipy.sparse holds two axes; the tensor has {len(self._axes)}. Add some up with "
+                "collapse(), or use to_sparse()."
+            )
+        return scipy.sparse.coo_array((self._counts, tuple(self._indices.T)), shape=self.shape)
 
     def to_sparse(self) -> Any:
         """Return a pydata ``sparse.COO`` array."""
-        from tallyfold.data.convert import pydata_array
-
-        return pydata_array(self)
+        sparse = imported("sparse", "to_sparse()")
+        positions = self._indices.T.astype(np.int64)
+        known = {"has_duplicates": False, "sorted": True}
+        return sparse.COO(positions, self._counts, shape=self.shape, **known)
 
     def to_pyttb(self) -> Any:
         """Return a pyttb ``sptensor``."""
-        from tallyfold.data.convert import pyttb_tensor
-
-        return pyttb_tensor(self)
+        pyttb = imported("pyttb", "to_pyttb()")
+        values = self._counts.astype(np.float64)[:, None]
+        return pyttb.sptensor(self._indices.astype(np.int64), values, self.shape)
 
     # -- Python's own protocols -------------------------------------------------------------------
 
@@ -447,19 +450,23 @@ class CountTensor:
         return hash((self.names, self.shape, self.nnz, self.total))
 
     def __reduce__(self) -> tuple[Callable[..., CountTensor], tuple[Any, ...]]:
-        return (
-            CountTensor.of_canonical,
-            (self._axes, self._indices, self._counts, self._dropped),
-        )
+        parts = (self._axes, self._indices, self._counts, self._dropped)
+        return CountTensor.of_canonical, parts
 
     def __repr__(self) -> str:
-        from tallyfold.data.summary import one_line
-
         return one_line(self)
 
-    def _freeze(self) -> None:
-        self._indices.flags.writeable = False
-        self._counts.flags.writeable = False
+    def _store(
+        self,
+        axes: tuple[Axis, ...],
+        indices: npt.NDArray[np.int32],
+        counts: npt.NDArray[np.int64],
+        dropped: tuple[Dropped, ...] = (),
+    ) -> None:
+        self._axes, self._dropped = axes, dropped
+        self._indices = np.asfortranarray(indices, dtype=np.int32)
+        self._counts = np.ascontiguousarray(counts, dtype=np.int64)
+        self._indices.flags.writeable = self._counts.flags.writeable = False
 
 
 def _checked_axes(axes: Sequence[Axis]) -> tuple[Axis, ...]:

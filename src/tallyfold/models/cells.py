@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tallyfold.data.axis import Axis, plain_labels
 from tallyfold.data.events import read_columns
+from tallyfold.data.request import Request
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import LabelError, ParameterError, ShapeError
 
@@ -62,7 +63,7 @@ def _of_tensor(axes: Sequence[Axis], tensor: CountTensor, unknown: Unknown) -> P
 
 
 def _of_frame(axes: Sequence[Axis], frame: Any, unknown: Unknown) -> Positions:
-    table, _ = read_columns(frame, [axis.name for axis in axes])
+    table, _ = read_columns(frame, Request([axis.name for axis in axes]))
     columns = []
     for axis in axes:
         labels = plain_labels(table[axis.name].to_arrow(), axis=axis.name)

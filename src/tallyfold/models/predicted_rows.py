@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing, plain_labels, python_values
 from tallyfold.data.bins import checked_bins, floor_times, time_labels
-from tallyfold.data.label_types import labels_in_type
+from tallyfold.data.labels import labels_in_type
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import Positions, Unknown

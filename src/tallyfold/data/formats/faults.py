@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallyfold.data.axis import listing
-from tallyfold.data.counts import MAX_COUNT
+from tallyfold.data.cells import MAX_COUNT
 from tallyfold.data.formats.sql import Source
 from tallyfold.data.request import Request
 from tallyfold.errors import CountError, DataError, LabelError
@@ -36,9 +37,20 @@ def row_faults(source: Source, request: Request, is_text: bool) -> list[Fault]:
     """List what no row of this table may be."""
     faults = []
     for name in request.axes:
-        faults.append(_missing_label(source, name))
+        missing = f"{source.columns[name]} IS NULL"
+        if source.types[name] in FLOATS:
+            missing += f" OR isnan({source.columns[name]})"
+        what = f"labels of axis {name!r} must not be missing"
+        remedy = "Drop those rows or give them a label."
+        faults.append(Fault(name, missing, LabelError, what, remedy))
         if name in request.bins:
-            faults.append(_not_a_time(source, name))
+            time = time_of(source, name)
+            what = (
+                f"column {name!r} must hold dates or times to be binned, or text in ISO form such "
+                "as 2015-03-09 or 2015-03-09 14:30"
+            )
+            no_time = f"{time} IS NULL OR NOT isfinite({time})"
+            faults.append(Fault(name, no_time, LabelError, what, "Turn it into dates first."))
     value = request.count_column
     if value is None:
         return faults
@@ -98,7 +110,10 @@ def _described(
     ).fetchall()
     if not rows:
         return None
-    places = _places(form, file, [row for row, _, _ in rows])
+    places = [f"row {row}" for row, _, _ in rows]
+    with contextlib.suppress(OSError, EOFError, ValueError, csv.Error):
+        # a file too damaged to be read again: DuckDB forgives a checksum or a quote
+        places = form.places(file, [row for row, _, _ in rows])
     listed = ", ".join(
         f"{at}: {_short(text)}" for at, (_, text, _) in zip(places, rows, strict=True)
     )
@@ -110,34 +125,8 @@ def _described(
     )
 
 
-def _places(form: TableFormat, file: str, rows: list[int]) -> list[str]:
-    """Name the lines of rows; their numbers, where the file is too damaged to be read again."""
-    try:
-        return form.places(file, rows)
-    except (OSError, EOFError, ValueError, csv.Error):  # DuckDB forgives a checksum or a quote
-        return [f"row {row}" for row in rows]
-
-
 def _short(text: str | None) -> str:
     return "nothing" if text is None else text if len(text) <= 60 else text[:57] + "..."
-
-
-def _missing_label(source: Source, name: str) -> Fault:
-    condition = f"{source.columns[name]} IS NULL"
-    if source.types[name] in FLOATS:
-        condition += f" OR isnan({source.columns[name]})"
-    what = f"labels of axis {name!r} must not be missing"
-    return Fault(name, condition, LabelError, what, "Drop those rows or give them a label.")
-
-
-def _not_a_time(source: Source, name: str) -> Fault:
-    time = time_of(source, name)
-    what = (
-        f"column {name!r} must hold dates or times to be binned, or text in ISO form such as "
-        "2015-03-09 or 2015-03-09 14:30"
-    )
-    condition = f"{time} IS NULL OR NOT isfinite({time})"
-    return Fault(name, condition, LabelError, what, "Turn it into dates first.")
 
 
 def _bad_counts(source: Source, value: str) -> list[Fault]:

@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis, check_size, plain_labels
 from tallyfold.data.bins import time_labels
-from tallyfold.data.counts import MAX_COUNT
-from tallyfold.data.encode import sorted_order
+from tallyfold.data.cells import MAX_COUNT
 from tallyfold.data.events import tensor_from_rows
 from tallyfold.data.formats.faults import Fault, number_of, time_of
-from tallyfold.data.formats.sql import Source, literal, one_row
+from tallyfold.data.formats.sql import Source, literal
+from tallyfold.data.labels import sorted_order
 from tallyfold.data.request import Request
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import CountError, DataError, FormatError, LabelError
@@ -34,6 +34,11 @@ T = TypeVar("T")
 PASSES_MORE = 8
 """By what the number of passes is multiplied when memory did not do."""
 MOST_PASSES = PASSES_MORE**3
+NATURAL = {
+    r"^(0|-?[1-9][0-9]*)$": pa.int64(),
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$": pa.date32(),
+}
+"""How labels that are numbers or dates are written in text files."""
 WAITING = 4
 """Batches that may wait to be grouped; more would only fill memory."""
 
@@ -78,7 +83,7 @@ def group_rows(
     while not _group_in(connection, named, groups, passes, last=passes >= most_passes):
         passes *= PASSES_MORE
     query = "SELECT count(*), max(times), bool_or(faulty) FROM cells"
-    return Grouped(*one_row(connection, query))
+    return Grouped(*connection.execute(query).fetchall()[0])
 
 
 def _group_in(connection: Any, named: str, groups: str, passes: int, *, last: bool) -> bool:
@@ -117,7 +122,7 @@ def group_batches(
     connection.register("stream", pa.RecordBatchReader.from_batches(first.schema, stream))
     columns = {name: name for name in first.schema.names}
     source = Source("stream", dict.fromkeys(columns, "BIGINT"), columns)
-    request = Request(list(columns)[:n_axes], columns.get("n"), {}, "sum")
+    request = Request(list(columns)[:n_axes], columns.get("n"))
     with ThreadPoolExecutor(1, "tallyfold-grouping") as pool:
         # what has come in is gone: there is no second pass
         grouping = pool.submit(group_rows, connection, source, request, (), 1)
@@ -195,17 +200,11 @@ def _repeated_cells(connection: Any, shown: str, n_axes: int) -> LabelError:
 
 def natural_labels(texts: pa.Array) -> pa.Array:
     """Read labels as integers or dates if every one is written just as that would be written."""
-    if _all_match(texts, r"^(0|-?[1-9][0-9]*)$"):
-        with contextlib.suppress(pa.ArrowInvalid):  # too large for 64 bits: stays text
-            return texts.cast(pa.int64())
-    if _all_match(texts, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"):
-        with contextlib.suppress(pa.ArrowInvalid):  # no such day: stays text
-            return texts.cast(pa.date32())
+    for pattern, kind in NATURAL.items():
+        if pc.all(pc.match_substring_regex(texts, pattern)).as_py():
+            with contextlib.suppress(pa.ArrowInvalid):  # past 64 bits, or no such day: stays text
+                return texts.cast(kind)
     return texts
-
-
-def _all_match(texts: pa.Array, pattern: str) -> bool:
-    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
 
 
 def _distinct_labels(connection: Any, number: int, name: str) -> pa.Array:
@@ -223,7 +222,14 @@ def _distinct_labels(connection: Any, number: int, name: str) -> pa.Array:
 def _axis_of(name: str, labels: pa.Array, known: Axis | None) -> tuple[Axis, Codes]:
     """Return the axis, and for each of DuckDB's codes the position on it."""
     if known is not None:
-        return known, known.positions(_as_type(labels, known))
+        try:
+            return known, known.positions(labels.cast(known.labels.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise FormatError(
+                f"the labels of axis {name!r} do not fit the axes recorded with the file: "
+                f"{str(error).splitlines()[0]}. Name the columns with axes= to read it as a plain "
+                "table."
+            ) from error
     order = sorted_order(labels)
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
@@ -232,22 +238,12 @@ def _axis_of(name: str, labels: pa.Array, known: Axis | None) -> tuple[Axis, Cod
     return Axis.of_distinct(name, labels), place
 
 
-def _as_type(labels: pa.Array, known: Axis) -> pa.Array:
-    try:
-        return labels.cast(known.labels.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise FormatError(
-            f"the labels of axis {known.name!r} do not fit the axes recorded with the file: "
-            f"{str(error).splitlines()[0]}. Name the columns with axes= to read it as a plain "
-            "table."
-        ) from error
-
-
 def _fetch_cells(
     connection: Any, places: Sequence[Codes]
 ) -> tuple[list[Codes], npt.NDArray[np.int64]]:
     """Fetch each cell's positions and count, batch by batch; labels stay behind in DuckDB."""
-    n_cells, largest = one_row(connection, "SELECT count(*), max(n) FROM cells")
+    query = "SELECT count(*), max(n) FROM cells"
+    n_cells, largest = connection.execute(query).fetchall()[0]
     if largest > MAX_COUNT:
         raise CountError(
             "some cells have rows whose counts add up past 2**53 - 1, which is not exact in "

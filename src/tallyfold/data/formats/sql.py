@@ -13,6 +13,16 @@ from typing import Any, NamedTuple
 from tallyfold.data.axis import listing
 from tallyfold.errors import FormatError, ParameterError
 
+REMEDIES = {
+    "utf-8": " Save the file as UTF-8.",
+    "unicode": " Save the file as UTF-8.",
+    "state machine": " A quote may be open, or lines may end in different ways: write the file "
+    "anew.",
+    "out of memory": " Allow more with memory_limit=, or leave it out.",
+    "permission denied": " Ask for the right to read it.",
+}
+"""What to do, by a word of DuckDB's complaint."""
+
 
 class Source(NamedTuple):
     """A table in DuckDB's words.
@@ -51,21 +61,16 @@ def connected(memory_limit: str | None = None, file: str | None = None) -> Itera
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute("SET enable_progress_bar = false")  # it would go to stdout
             if memory_limit is not None:
-                _limit_memory(connection, memory_limit)
+                try:
+                    connection.execute(f"SET memory_limit = {literal(str(memory_limit))}")
+                except duckdb.Error as error:
+                    raise ParameterError(
+                        "`memory_limit` must be an amount such as '2GB' or '500MB'; got "
+                        f"{memory_limit!r}."
+                    ) from error
             yield connection
         finally:
             connection.close()
-
-
-def _limit_memory(connection: Any, limit: str) -> None:
-    import duckdb
-
-    try:
-        connection.execute(f"SET memory_limit = {literal(str(limit))}")
-    except duckdb.Error as error:
-        raise ParameterError(
-            f"`memory_limit` must be an amount such as '2GB' or '500MB'; got {limit!r}."
-        ) from error
 
 
 @contextlib.contextmanager
@@ -81,26 +86,9 @@ def duckdb_errors(shown: str) -> Iterator[None]:
         words = re.split("Possible (?:fixes|solutions)", str(error))[0]
         lines = [line.strip() for line in words.splitlines()]
         said = " ".join(line for line in lines if line and not line.startswith(("LINE 1", "^")))
-        raise FormatError(f"{shown!r} could not be read: {said[:400]}{_remedy(said)}") from error
-
-
-def _remedy(said: str) -> str:
-    lowered = said.lower()
-    if "utf-8" in lowered or "unicode" in lowered:
-        return " Save the file as UTF-8."
-    if "state machine" in lowered:
-        return " A quote may be open, or lines may end in different ways: write the file anew."
-    if "out of memory" in lowered:
-        return " Allow more with memory_limit=, or leave it out."
-    if "permission denied" in lowered:
-        return " Ask for the right to read it."
-    return ""
-
-
-def one_row(connection: Any, query: str) -> tuple[Any, ...]:
-    """Return the only row of a query."""
-    row: tuple[Any, ...] = connection.execute(query).fetchall()[0]
-    return row
+        remedies = (remedy for word, remedy in REMEDIES.items() if word in said.lower())
+        remedy = next(remedies, "")
+        raise FormatError(f"{shown!r} could not be read: {said[:400]}{remedy}") from error
 
 
 def quoted(name: str) -> str:

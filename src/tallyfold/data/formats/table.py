@@ -1,21 +1,20 @@
-"""Tables of events or counts, grouped by DuckDB without being loaded."""
+"""Tables of events or counts, grouped by DuckDB without being loaded: CSV, JSON lines, Parquet."""
 
 from __future__ import annotations
 
+import base64
+import csv
+import io
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from tallyfold.data.axis import Axis, listing
+from tallyfold.data.formats import sql, writing
 from tallyfold.data.formats.faults import find_fault, row_faults
 from tallyfold.data.formats.grouping import group_rows, tensor_of_groups
-from tallyfold.data.formats.sql import Source, connected, duckdb_errors
-from tallyfold.data.formats.writing import (
-    Targets,
-    label_tables,
-    read_axes_file,
-    write_axes_file,
-    write_tables,
-)
 from tallyfold.data.request import Request, check_columns
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import FormatError, LabelError
@@ -29,9 +28,8 @@ class TableFormat:
 
     ending: str
     is_text = True
-    has_axes_file = True
 
-    def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> Source:
+    def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> sql.Source:
         """Describe files of this kind, and their wanted columns, to DuckDB."""
         raise NotImplementedError
 
@@ -41,12 +39,12 @@ class TableFormat:
 
     def axes_of(self, file: str) -> list[Axis] | None:
         """Read the axes that `write_counts` recorded with a file, if it did."""
-        return read_axes_file(file)
+        return writing.read_axes_file(file)
 
-    def write(self, tensor: CountTensor, targets: Targets, value: str) -> None:
+    def write(self, tensor: CountTensor, target: Path, value: str) -> None:
         """Write the cells; as text, integer labels as numbers, all others as text."""
-        write_tables(label_tables(tensor, value, as_text=True), targets.file, self.ending)
-        write_axes_file(tensor.axes, targets)
+        writing.write_tables(writing.label_tables(tensor, value, as_text=True), target, self.ending)
+        writing.write_axes_file(tensor.axes, target)
 
 
 def named_lines(rows: list[int], lines: Mapping[int, int]) -> list[str]:
@@ -58,7 +56,7 @@ def read_own_table(form: TableFormat, file: str, memory_limit: str | None) -> Co
     """Read back a file that `write_counts` made, onto the axes recorded with it."""
     known = form.axes_of(file)
     names = [axis.name for axis in known or []]
-    with duckdb_errors(file), connected(memory_limit) as connection:
+    with sql.duckdb_errors(file), sql.connected(memory_limit) as connection:
         columns = list(form.source(connection, [file], names).types)
     if known is None:
         raise LabelError(
@@ -84,7 +82,7 @@ def read_table(
 ) -> CountTensor:
     """Group the rows of files by their labels; see `tallyfold.read_counts`."""
     shown = shown_files(files)
-    with duckdb_errors(shown), connected(memory_limit) as connection:
+    with sql.duckdb_errors(shown), sql.connected(memory_limit) as connection:
         source = form.source(connection, files, request.columns)
         request = request.of_table(list(source.types))
         faults = row_faults(source, request, form.is_text)
@@ -99,3 +97,176 @@ def read_table(
 def shown_files(files: Sequence[str]) -> str:
     """Name files in a message: the first, and how many more there are."""
     return files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} more"
+
+
+class Delimited(TableFormat):
+    """Read and write text tables with one character between columns."""
+
+    def __init__(self, delimiter: str) -> None:
+        self.delimiter = delimiter
+        self.ending = ".tsv" if delimiter == "\t" else ".csv"
+
+    def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> sql.Source:
+        """Describe the files to DuckDB, those with the same header together."""
+        headers: dict[tuple[str, ...], list[str]] = {}
+        for file in files:
+            headers.setdefault(self._header(file), []).append(file)
+        shared = [name for name in next(iter(headers)) if all(name in h for h in headers)]
+        self._check_delimiter(shared, wanted)
+        keys = sql.folder_keys(files, wanted, shared)
+        parts = []
+        for header, group in headers.items():
+            names = [f"c{header.index(name)} AS k{number}" for number, name in enumerate(shared)]
+            names += [sql.quoted(key) for key in keys]
+            parts.append(f"SELECT {', '.join(names)} FROM {self._scan(header, group, keys)}")
+        columns = {name: f"k{number}" for number, name in enumerate(shared)}
+        columns |= {key: sql.quoted(key) for key in keys}
+        scan = f"({' UNION ALL '.join(parts)})"
+        return sql.Source(scan, dict.fromkeys(columns, "VARCHAR"), columns)
+
+    def places(self, file: str, rows: list[int]) -> list[str]:
+        """Name the lines on which rows begin: a quoted label may run over several."""
+        lines: dict[int, int] = {}
+        with self._text(file) as text:
+            reader = csv.reader(text, delimiter=self.delimiter)
+            before, number = 0, -1
+            for cells in reader:
+                number += bool(cells)  # empty lines are no rows
+                if cells and number in rows:
+                    lines[number] = before + 1
+                before = reader.line_num
+        return named_lines(rows, lines)
+
+    def _text(self, file: str) -> io.TextIOWrapper:
+        stream = pa.input_stream(file, compression=writing.compression_of(file))
+        return io.TextIOWrapper(stream, encoding="utf-8-sig", errors="strict", newline="")
+
+    def _header(self, file: str) -> tuple[str, ...]:
+        try:
+            with self._text(file) as text:
+                names = next(csv.reader(text, delimiter=self.delimiter), [])
+        except UnicodeDecodeError as error:
+            raise FormatError(
+                f"{file!r} is not written in UTF-8: {error}. Save it as UTF-8."
+            ) from error
+        except (FileNotFoundError, PermissionError, IsADirectoryError):
+            raise
+        except (OSError, csv.Error, EOFError) as error:
+            raise FormatError(f"the first line of {file!r} could not be read: {error}") from error
+        if not names:
+            raise FormatError(f"{file!r} is empty; its first line must name the columns.")
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise FormatError(
+                f"the first line of {file!r} must name each column once; it repeats "
+                f"{listing(repeated)}. Rename them."
+            )
+        return tuple(names)
+
+    def _check_delimiter(self, columns: list[str], wanted: Sequence[str]) -> None:
+        """Help with a file whose only column is made of several."""
+        only = columns[0] if len(columns) == 1 else ""
+        other = [sign for sign in ";\t|," if sign != self.delimiter and sign in only]
+        if other and not set(wanted) <= set(columns):
+            raise LabelError(
+                f"the table has no column {listing(list(wanted))}; it has {columns[0]!r}. If "
+                f"{other[0]!r} separates its columns, say delimiter={other[0]!r}."
+            )
+
+    def _scan(self, header: tuple[str, ...], files: list[str], keys: Sequence[str]) -> str:
+        columns = ", ".join(f"'c{number}': 'VARCHAR'" for number in range(len(header)))
+        return (
+            f"read_csv({sql.file_list(files)}, auto_detect = false, header = true, "
+            f"columns = {{{columns}}}, delim = {sql.literal(self.delimiter)}, quote = '\"', "
+            "escape = '\"', nullstr = '', allow_quoted_nulls = false, strict_mode = true, "
+            f"null_padding = false, compression = '{writing.compression_of(files[0]) or 'none'}', "
+            f"{sql.folder_option(keys)})"
+        )
+
+
+class JsonLines(TableFormat):
+    """Read and write JSON lines."""
+
+    ending = ".jsonl"
+
+    def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> sql.Source:
+        """Describe the files to DuckDB; every value is read as text.
+
+        DuckDB lists the keys it meets first. A wanted key that is not among them is looked for.
+        """
+        packed = f"compression = '{writing.compression_of(files[0]) or 'none'}'"
+        lines = f"{sql.file_list(files)}, format = 'newline_delimited', {packed}"
+        guess = "maximum_depth = 1, map_inference_threshold = -1, hive_partitioning = false"
+        query = f"DESCRIBE SELECT * FROM read_json({lines}, union_by_name = true, {guess})"
+        known = [row[0] for row in connection.execute(query).fetchall()]
+        if known == ["json"] and not self._has(connection, lines, "json"):
+            known = list(dict.fromkeys([*wanted, "count"]))  # DuckDB's word for a file without rows
+        keys = sql.folder_keys(files, wanted, known)
+        for name in wanted:
+            if name not in [*known, *keys] and self._has(connection, lines, name):
+                known.append(name)
+        columns = ", ".join(f"{sql.literal(name)}: 'VARCHAR'" for name in known)
+        scan = f"read_json({lines}, columns = {{{columns}}}, {sql.folder_option(keys)})"
+        quoted = {name: sql.quoted(name) for name in [*known, *keys]}
+        return sql.Source(scan, dict.fromkeys(quoted, "VARCHAR"), quoted)
+
+    def places(self, file: str, rows: list[int]) -> list[str]:
+        """Name the lines of rows; empty lines are no rows."""
+        lines, number = {}, 0
+        with pa.input_stream(file, compression=writing.compression_of(file)) as stream:
+            for line, text in enumerate(io.BufferedReader(stream), start=1):
+                number += bool(text.strip())
+                if text.strip() and number in rows:
+                    lines[number] = line
+        return named_lines(rows, lines)
+
+    def _has(self, connection: Any, lines: str, name: str) -> bool:
+        columns = f"columns = {{{sql.literal(name)}: 'VARCHAR'}}, hive_partitioning = false"
+        query = f"SELECT 1 FROM read_json({lines}, {columns}) WHERE {sql.quoted(name)} IS NOT NULL"
+        return bool(connection.execute(f"{query} LIMIT 1").fetchall())
+
+
+AXES_KEY = b"tallyfold.axes"
+
+
+class Parquet(TableFormat):
+    """Read and write Parquet."""
+
+    is_text = False
+
+    def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> sql.Source:
+        """Describe Parquet files to DuckDB."""
+        start = f"read_parquet({sql.file_list(files)}, union_by_name = true, "
+        query = f"DESCRIBE SELECT * FROM {start}hive_partitioning = false)"
+        types = {row[0]: row[1] for row in connection.execute(query).fetchall()}
+        keys = sql.folder_keys(files, wanted, list(types))
+        scan = f"{start}{sql.folder_option(keys)})"
+        types |= dict.fromkeys(keys, "VARCHAR")
+        return sql.Source(scan, types, {name: sql.quoted(name) for name in types})
+
+    def places(self, file: str, rows: list[int]) -> list[str]:
+        """Name rows, counted from 0 as data frames do."""
+        return [f"row {row - 1}" for row in rows]
+
+    def axes_of(self, file: str) -> list[Axis] | None:
+        """Read the axes from the file's metadata, if they are there."""
+        import pyarrow.parquet as pq
+
+        try:
+            metadata = pq.read_metadata(file).metadata or {}
+            if AXES_KEY not in metadata:
+                return None
+            data = base64.b64decode(metadata[AXES_KEY], validate=True)
+        except (FileNotFoundError, PermissionError):
+            raise
+        except (pa.ArrowException, OSError, ValueError) as error:
+            said = str(error).splitlines()[0]
+            raise FormatError(f"{file!r} could not be read as Parquet: {said}") from error
+        return writing.axes_from_bytes(data, file)
+
+    def write(self, tensor: CountTensor, target: Path, value: str) -> None:
+        """Write the cells."""
+        record = {AXES_KEY: base64.b64encode(writing.axes_to_bytes(tensor.axes))}
+        tables = writing.label_tables(tensor, value, as_text=False)
+        recorded = (table.replace_schema_metadata(record) for table in tables)
+        writing.write_tables(recorded, target, ".parquet")

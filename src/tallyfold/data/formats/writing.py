@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -25,28 +24,21 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 """Second endings of text files, and what they mean."""
 
 
-class Targets(NamedTuple):
-    """Where a format writes: the file (by its final name's endings), and the axes beside it."""
-
-    file: Path
-    axes: Path | None
-
-
 @contextlib.contextmanager
-def written_whole(file: Path, has_axes_file: bool) -> Iterator[Targets]:
-    """Give temporary paths to write to, moved into place only if nothing went wrong.
+def written_whole(file: Path) -> Iterator[Path]:
+    """Give a temporary path to write to, moved into place only if nothing went wrong.
+
+    It has the endings of the file's name. Axes that are written beside it are moved along.
 
     What the operating system refuses, such as room on the disk, is a StorageError.
     """
     try:
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=".writing-") as folder:
-            targets = Targets(Path(folder, file.name), axes_file(Path(folder, file.name)))
-            if not has_axes_file:
-                targets = targets._replace(axes=None)
-            yield targets
-            os.replace(targets.file, file)
-            if targets.axes is not None:  # a death in between is noticed: the axes know their file
-                os.replace(targets.axes, axes_file(file))
+            target = Path(folder, file.name)
+            yield target
+            os.replace(target, file)
+            if axes_file(target).exists():  # a death in between is noticed: axes know their file
+                os.replace(axes_file(target), axes_file(file))
     except OSError as error:
         if error.errno is None:
             raise
@@ -108,10 +100,9 @@ def axes_from_bytes(data: bytes, file: str, stamp: str = "") -> list[Axis]:
     return axes
 
 
-def write_axes_file(axes: Sequence[Axis], targets: Targets) -> None:
+def write_axes_file(axes: Sequence[Axis], file: Path) -> None:
     """Write the axes beside a text file, with a stamp that tells which file they belong to."""
-    if targets.axes is not None:
-        targets.axes.write_bytes(axes_to_bytes(axes, _stamp(targets.file)))
+    axes_file(file).write_bytes(axes_to_bytes(axes, _stamp(file)))
 
 
 def read_axes_file(file: str) -> list[Axis] | None:

@@ -17,12 +17,14 @@ import pyarrow as pa
 from tallyfold.data.formats.grouping import result_of
 from tallyfold.data.formats.sql import connected, quoted
 from tallyfold.data.packages import imported
-from tallyfold.data.query.address import WANTED, Address, parsed_address
 from tallyfold.data.query.answer import (
     ROWS_AT_A_TIME,
+    WANTED,
+    Address,
     Answer,
     arrow_answer,
     opening_errors,
+    parsed_address,
     query_errors,
 )
 from tallyfold.data.query.rows import ask_rows

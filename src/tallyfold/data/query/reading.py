@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from tallyfold.data.axis import check_present, listing, plain_type
 from tallyfold.data.bins import floor_times
-from tallyfold.data.counts import whole_counts
+from tallyfold.data.cells import whole_counts
 from tallyfold.data.formats.grouping import group_batches, tensor_of_groups
 from tallyfold.data.formats.sql import connected, duckdb_errors
-from tallyfold.data.query.answer import Answer
 from tallyfold.data.query.databases import answer_to
 from tallyfold.data.request import Request
 from tallyfold.data.tensor import BinUnit, CountTensor, Repeated
@@ -71,7 +70,13 @@ def read_query(
     if not isinstance(sql, str) or not sql.strip():
         raise ParameterError(f"`sql` must be a query such as 'SELECT ...'; got {sql!r}.")
     with answer_to(sql, connection_or_uri, request.columns, memory_limit) as answer:
-        tensor = _counted(answer, _checked_columns(answer.names, request), memory_limit)
+        request = _checked_columns(answer.names, request)
+        with duckdb_errors("the query"), connected(memory_limit) as connection:
+            batches = checked_batches(answer.batches, request)
+            grouped = group_batches(connection, batches, len(request.axes))
+            if grouped is None:
+                raise DataError("the query gives no rows; a tensor needs at least one event.")
+            tensor = tensor_of_groups(connection, grouped, request, "the query", is_text=False)
     return tensor.filter(min_nonzeros=min_nonzeros, top=top)
 
 
@@ -87,15 +92,6 @@ def _checked_columns(names: Sequence[str], request: Request) -> Request:
             "than once. Rename them with AS."
         )
     return request
-
-
-def _counted(answer: Answer, request: Request, memory_limit: str | None) -> CountTensor:
-    with duckdb_errors("the query"), connected(memory_limit) as connection:
-        batches = checked_batches(answer.batches, request)
-        grouped = group_batches(connection, batches, len(request.axes))
-        if grouped is None:
-            raise DataError("the query gives no rows; a tensor needs at least one event.")
-        return tensor_of_groups(connection, grouped, request, "the query", is_text=False)
 
 
 def checked_batches(
@@ -131,22 +127,18 @@ def _labels(
     if extension == "arrow.json":
         values = values.storage if isinstance(values, pa.ExtensionArray) else values
     elif extension != "arrow.uuid":  # which DuckDB knows
-        _check_label_type(name, values.type, kind, extension)
+        try:
+            if extension or kind in ("numeric", "money"):
+                raise LabelError(kind)
+            plain_type(values.type, name)
+        except LabelError:
+            raise LabelError(
+                f"labels of axis {name!r} must be text, numbers, booleans, dates or times; the "
+                f"query gives values of type {kind or values.type}. Turn them into one of these in "
+                f"the query, for example CAST({name} AS text)."
+            ) from None
     check_present(values, name, "row", first_row)
     return values if unit is None else floor_times(values, unit, name, first_row)
-
-
-def _check_label_type(name: str, arrow: pa.DataType, kind: str, extension: str) -> None:
-    try:
-        if extension or kind in ("numeric", "money"):
-            raise LabelError(kind)
-        plain_type(arrow, name)
-    except LabelError:
-        raise LabelError(
-            f"labels of axis {name!r} must be text, numbers, booleans, dates or times; the query "
-            f"gives values of type {kind or arrow}. Turn them into one of these in the query, for "
-            f"example CAST({name} AS text)."
-        ) from None
 
 
 def _counts(field: pa.Field, values: pa.Array, name: str, first_row: int) -> npt.NDArray[np.int64]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import tallyfold as tf
 from tallyfold.data.axis import listing
-from tallyfold.data.filters import filtered
+from tallyfold.data.select import filtered
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.paper.datasets.amazon import build_video_rating, build_video_review
 from tallyfold.paper.datasets.papers import build_dblp, build_nips

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 import tallyfold as tf
 from tallyfold.data.bins import UNITS
-from tallyfold.data.dropped import Dropped
+from tallyfold.data.summary import Dropped
 from tallyfold.data.tensor import BinUnit
 from tallyfold.errors import DataError, DroppedWarning, ParameterError
 from tallyfold.paper.datasets import records

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tallyfold as tf
-from tallyfold.data.dropped import Dropped
+from tallyfold.data.summary import Dropped
 from tallyfold.errors import ParameterError
 from tallyfold.models.parameters import NONE, SEED, Rule, check_parameters
 from tallyfold.paper.datasets import records

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
 from tallyfold.data.axis import listing
-from tallyfold.data.dropped import Dropped
+from tallyfold.data.summary import Dropped
 from tallyfold.errors import FormatError, ParameterError
 
 Raw = TypeVar("Raw")

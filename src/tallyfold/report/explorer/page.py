@@ -94,8 +94,8 @@ def write_report(
             )
     file = checked_target(path)
     text = page_text(payload_of(model, test=test, train=train, title=title, announce=announce))
-    with written_whole(file, has_axes_file=False) as targets:
-        targets.file.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+    with written_whole(file) as target:
+        target.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
     return file
 
 

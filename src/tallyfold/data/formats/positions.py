@@ -1,8 +1,10 @@
-"""FROSTT's .tns: a line per non-zero, its 1-based positions and its value."""
+"""Files of positions and counts, read as a whole: NumPy's .npz and FROSTT's .tns."""
 
 from __future__ import annotations
 
 import io
+import zipfile
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,20 +13,58 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tallyfold.data.axis import MAX_LABELS, Axis
-from tallyfold.data.counts import MAX_COUNT
+from tallyfold.data.axis import MAX_LABELS, Axis, listing
+from tallyfold.data.cells import MAX_COUNT
 from tallyfold.data.events import tensor_from_rows
-from tallyfold.data.formats.writing import (
-    ROWS_AT_A_TIME,
-    Targets,
-    axes_file,
-    compression_of,
-    read_axes_file,
-    write_axes_file,
-    write_tables,
-)
+from tallyfold.data.formats import writing
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import CountError, DataError, FormatError, ShapeError
+from tallyfold.errors import CountError, DataError, FormatError, ParameterError, ShapeError
+
+VERSION = 1
+_KEYS = {"tallyfold", "axes", "indices", "counts"}
+
+
+class Npz:
+    """Read and write .npz files of our own making."""
+
+    def read(self, file: str, axes: Sequence[str] | None, repeated: str = "sum") -> CountTensor:
+        """Read a tensor back; its cells are distinct, so ``repeated`` is not used."""
+        if axes is not None:
+            raise ParameterError("an .npz file holds its axes: leave `axes` out.")
+        try:
+            with open(file, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
+                if not set(archive.files) >= _KEYS:
+                    raise FormatError(
+                        f"{file!r} is no tensor written by tallyfold: it must hold "
+                        f"{listing(sorted(_KEYS))}; it holds {listing(list(archive.files))}. For "
+                        "arrays of other kinds use CountTensor.from_array."
+                    )
+                version = int(archive["tallyfold"])
+                if version > VERSION:
+                    raise FormatError(
+                        f"{file!r} has version {version} of the format; this tallyfold reads up to "
+                        f"{VERSION}. Upgrade tallyfold."
+                    )
+                recorded = writing.axes_from_bytes(archive["axes"].tobytes(), file)
+                return CountTensor(recorded, archive["indices"], archive["counts"])
+        except (FileNotFoundError, PermissionError, IsADirectoryError):
+            raise
+        except (
+            OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, MemoryError,
+            NotImplementedError, zipfile.BadZipFile, zlib.error, DataError,
+        ) as error:  # fmt: skip
+            raise FormatError(f"{file!r} is damaged or no .npz file: {str(error)[:400]}") from error
+
+    def write(self, tensor: CountTensor, target: Path, value: str) -> None:
+        """Write the arrays; an .npz file has no columns, so ``value`` is not used."""
+        np.savez_compressed(
+            target,
+            tallyfold=np.array(VERSION),
+            axes=np.frombuffer(writing.axes_to_bytes(tensor.axes), np.uint8),
+            indices=tensor.indices,
+            counts=tensor.counts,
+        )
+
 
 Numbers = npt.NDArray[np.float64]
 
@@ -39,11 +79,9 @@ RULES: tuple[tuple[type[FormatError | CountError], str], ...] = (
 class Tns:
     """Read and write FROSTT's text format."""
 
-    has_axes_file = True
-
     def read(self, file: str, axes: Sequence[str] | None, repeated: str = "sum") -> CountTensor:
         """Read positions and counts; labels from the axes beside the file, or its own numbers."""
-        recorded = read_axes_file(file)
+        recorded = writing.read_axes_file(file)
         numbers = _numbers(file)
         if not len(numbers) and recorded is None:
             raise DataError(f"{file!r} has no rows; a tensor needs at least one.")
@@ -53,15 +91,15 @@ class Tns:
         built, codes = _axes(file, recorded, axes, positions)
         return tensor_from_rows(built, codes, numbers[:, -1].astype(np.int64), repeated)
 
-    def write(self, tensor: CountTensor, targets: Targets, value: str) -> None:
+    def write(self, tensor: CountTensor, target: Path, value: str) -> None:
         """Write a line per cell; there are no column names, so ``value`` is not used."""
-        write_tables(_position_tables(tensor), targets.file, ".tns")
-        write_axes_file(tensor.axes, targets)
+        writing.write_tables(_position_tables(tensor), target, ".tns")
+        writing.write_axes_file(tensor.axes, target)
 
 
 def _position_tables(tensor: CountTensor) -> Iterator[pa.Table]:
-    for start in range(0, tensor.nnz, ROWS_AT_A_TIME):
-        part = slice(start, start + ROWS_AT_A_TIME)
+    for start in range(0, tensor.nnz, writing.ROWS_AT_A_TIME):
+        part = slice(start, start + writing.ROWS_AT_A_TIME)
         columns = [*(tensor.indices[part].T + 1), tensor.counts[part]]
         yield pa.table(columns, names=[str(number) for number in range(len(columns))])
 
@@ -81,7 +119,7 @@ def _axes(
         found = [np.unique(column, return_inverse=True) for column in positions.T]
         axes = [Axis(name, labels) for name, (labels, _) in zip(named, found, strict=True)]
         return axes, [places for _, places in found]
-    _check_number(str(axes_file(Path(file))), len(recorded), n_axes)
+    _check_number(str(writing.axes_file(Path(file))), len(recorded), n_axes)
     sizes = positions.max(axis=0, initial=0)
     if any(size > len(axis) for size, axis in zip(sizes, recorded, strict=True)):
         raise FormatError(f"{file!r} has positions beyond the axes recorded beside it.")
@@ -120,7 +158,7 @@ def _numbers(file: str) -> Numbers:
 
 
 def _opened(file: str) -> io.BufferedReader:
-    return io.BufferedReader(pa.input_stream(file, compression=compression_of(file)))
+    return io.BufferedReader(pa.input_stream(file, compression=writing.compression_of(file)))
 
 
 def _placed(numbers: Numbers) -> npt.NDArray[np.bool_]:
@@ -137,17 +175,21 @@ def _counted(numbers: Numbers) -> npt.NDArray[np.bool_]:
 def _fault(file: str) -> FormatError | CountError | None:
     """Find the lines that are wrong, and name the first five."""
     width, total, shown = 0, Counter[int](), defaultdict[int, list[str]](list)
-    for line, words in _rows(file):
-        width, text = width or len(words), " ".join(words)[:60]
-        if width < 3:
-            return FormatError(
-                f"a line of {file!r} must hold at least two positions and a count; the first is "
-                f"{text!r}."
-            )
-        rule = _broken_rule(words, width)
-        total[rule] += 1
-        if total[rule] <= 5:
-            shown[rule].append(f"line {line}: {text if rule else repr(text)}")
+    with _opened(file) as stream:
+        for line, row in enumerate(stream, start=1):
+            words = row.partition(b"#")[0].decode(errors="replace").split()
+            if not words:
+                continue  # a comment, or an empty line
+            width, text = width or len(words), " ".join(words)[:60]
+            if width < 3:
+                return FormatError(
+                    f"a line of {file!r} must hold at least two positions and a count; the first "
+                    f"is {text!r}."
+                )
+            rule = _broken_rule(words, width)
+            total[rule] += 1
+            if total[rule] <= 5:
+                shown[rule].append(f"line {line}: {text if rule else repr(text)}")
     for rule, (error, wanted) in enumerate(RULES):
         if total[rule]:
             more = f" and {total[rule] - 5:,} more" if total[rule] > 5 else ""
@@ -156,15 +198,6 @@ def _fault(file: str) -> FormatError | CountError | None:
                 f"{', '.join(shown[rule])}{more}. Mend or delete those lines."
             )
     return None
-
-
-def _rows(file: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the words of each line, and its number; comments and empty lines are no rows."""
-    with _opened(file) as stream:
-        for line, text in enumerate(stream, start=1):
-            words = text.partition(b"#")[0].decode(errors="replace").split()
-            if words:
-                yield line, words
 
 
 def _broken_rule(words: Sequence[str], width: int) -> int:

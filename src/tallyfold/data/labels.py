@@ -1,0 +1,177 @@
+"""Columns of labels into positions and axes, and labels in the type that an axis has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tallyfold.data.axis import (
+    Axis,
+    check_present,
+    check_size,
+    listing,
+    plain_labels,
+    plain_type,
+    python_values,
+)
+from tallyfold.data.bins import floor_times, time_labels
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import LabelError
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of labels on its way to becoming an axis."""
+
+    name: str
+    values: pa.Array | pa.ChunkedArray
+    unit: str | None = None
+    keep_order: bool = False
+
+
+def encode_columns(
+    names: Sequence[str], column_of: Callable[[str], Column]
+) -> tuple[list[npt.NDArray[np.int32]], list[Axis]]:
+    """Encode columns side by side; Arrow lets go of the interpreter lock while it hashes.
+
+    Columns are fetched one by one, so that few of them are in memory in Arrow's form at a time.
+    """
+    with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
+        encoded = list(pool.map(lambda name: encode_column(column_of(name)), names))
+    return [codes for codes, _ in encoded], [axis for _, axis in encoded]
+
+
+def encode_column(column: Column) -> tuple[npt.NDArray[np.int32], Axis]:
+    """Return each row's position on the axis, and the axis: distinct labels, sorted.
+
+    Ordered categories keep their order. Labels that no row has are left out.
+    """
+    values = column.values
+    kind = plain_type(values.type, column.name)
+    check_present(values, column.name, "row")
+    if pa.types.is_floating(values.type):
+        values = pc.add(values.cast(kind), pa.scalar(0.0, kind))  # -0.0 and 0.0 are one label
+    if column.unit is not None:
+        values = floor_times(values, column.unit, column.name)
+    codes, labels = _dictionary(values, column.name)
+    if column.unit is not None:
+        labels = time_labels(labels, column.unit, column.name)
+    labels = plain_labels(labels, axis=column.name)
+    order = np.arange(len(labels)) if column.keep_order else sorted_order(labels)
+    used = np.zeros(len(labels), bool)
+    used[codes] = True
+    order = order[used[order]]
+    place = np.zeros(max(len(labels), 1), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    if len(order) != len(labels) or not np.array_equal(order, np.arange(len(order))):
+        codes = place[codes]
+        labels = labels.take(pa.array(order))
+    return codes, Axis.of_distinct(column.name, labels)
+
+
+def sorted_order(labels: pa.Array) -> npt.NDArray[np.int64]:
+    """Return the positions that sort labels: numbers by size, times by date, text by its bytes."""
+    return np.asarray(pc.sort_indices(labels).to_numpy(), dtype=np.int64)
+
+
+def _dictionary(values: pa.Array | pa.ChunkedArray, name: str) -> tuple[npt.NDArray[np.int32], Any]:
+    encoded = values
+    if not pa.types.is_dictionary(values.type):
+        encoded = pc.dictionary_encode(values)
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.unify_dictionaries().combine_chunks()
+    if isinstance(encoded, pa.ChunkedArray):  # an empty or very long column stays chunked
+        encoded = pa.concat_arrays(encoded.chunks)
+    codes, labels = encoded.indices, encoded.dictionary
+    check_size(name, len(labels))
+    codes = codes.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    distinct = pc.dictionary_encode(labels)
+    if len(distinct.dictionary) < len(labels):  # a dictionary may hold a label twice
+        codes = distinct.indices.to_numpy(zero_copy_only=False)[codes].astype(np.int32)
+        labels = distinct.dictionary
+    return codes, labels
+
+
+def label_from_text(axis: Axis, text: str) -> Any:
+    """Return the label that a text, as a person types it, stands for on an axis.
+
+    Examples
+    --------
+    >>> label_from_text(Axis("year", [2003, 2004]), "2004")
+    2004
+    """
+    label = labels_in_type(pa.array([text], pa.large_string()), axis.labels.type)[0].as_py()
+    if label is None:
+        raise LabelError(
+            f"axis {axis.name!r} has labels of type {axis.labels.type}, such as "
+            f"{listing(python_values(axis.labels[:3]))}; got {text!r}, which is none."
+        )
+    return label
+
+
+def labels_in_type(labels: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return labels in another type; missing where a text cannot be read as that type.
+
+    Only text is read as something else, and only to text is something else written: whether two
+    kinds of numbers or times are the same labels is left to `Axis.find`.
+    """
+    is_text = pa.types.is_large_string(labels.type)
+    wants_text = pa.types.is_large_string(kind)
+    if is_text == wants_text:
+        return labels
+    return _read(labels, kind) if is_text else labels.cast(pa.large_string())
+
+
+def with_types_of(tensor: CountTensor, axes: Sequence[Axis]) -> CountTensor:
+    """Return the tensor with its labels in the types of other axes of the same names.
+
+    An axis of which a label cannot be written in that type stays as it is.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"who": ["ann", "bob"], "year": ["2003", "2004"]})
+    >>> tensor = CountTensor.from_frame(frame, axes=["who", "year"])
+    >>> with_types_of(tensor, [Axis("year", [2003, 2004, 2005])]).axis("year").label(1)
+    2004
+    """
+    types = {axis.name: axis.labels.type for axis in axes}
+    own = [_retyped(axis, types.get(axis.name, axis.labels.type)) for axis in tensor.axes]
+    return CountTensor.of_canonical(own, tensor.indices, tensor.counts, tensor.dropped)
+
+
+def _retyped(axis: Axis, kind: pa.DataType) -> Axis:
+    labels = labels_in_type(axis.labels, kind)
+    if labels.null_count or pc.count_distinct(labels).as_py() < len(labels):
+        return axis
+    return Axis.of_distinct(axis.name, plain_labels(labels, axis=axis.name))
+
+
+def _read(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Read texts as a type: all at once if Arrow can, else each distinct one by itself."""
+    try:
+        values = texts.cast(kind)
+    except pa.ArrowInvalid:
+        distinct = pc.unique(texts)
+        values = pa.array([_read_one(text, kind) for text in distinct], kind)
+        values = values.take(pc.index_in(texts, value_set=distinct))
+    if not pa.types.is_integer(kind):
+        return values
+    # 007 is no number to us where labels are read from text, so it is not the label 7
+    same = pc.equal(values.cast(pa.large_string()), texts)
+    return pc.if_else(same, values, pa.scalar(None, kind))
+
+
+def _read_one(text: pa.Scalar, kind: pa.DataType) -> Any:
+    try:
+        return text.cast(kind).as_py()
+    except pa.ArrowInvalid:
+        return None
