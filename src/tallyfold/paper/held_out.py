@@ -149,7 +149,7 @@ def tuned(
     have nothing to choose.
     """
     setting.folder.mkdir(parents=True, exist_ok=True)
-    best, where = dict(models), {"storage": setting.folder / "searches.db"}
+    best, database = dict(models), setting.folder / "searches.db"
     for name, model in models.items():
         if name in line_up.CONSTANTS:
             continue
@@ -158,9 +158,8 @@ def tuned(
         if name == line_up.PAPER_FORM:  # what has one choice is fixed by the model itself
             space = {key: choices for key, choices in space.items() if len(choices) > 1}
             space["hidden_layers"] = [0, 1]  # two have no fast kernel
-        found = tf.tune(
-            model, train, space, FOLDS, setting.trials or 1, study=f"{study}, {name}", **where
-        )
+        search = partial(tf.tune, storage=database, study=f"{study}, {name}")
+        found = search(model, train, space, FOLDS, setting.trials or 1)
         if found.interrupted:
             raise KeyboardInterrupt
         best[name] = found.model()

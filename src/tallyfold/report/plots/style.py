@@ -198,7 +198,8 @@ def bars(
     if not np.any(high_N > low_N):
         return
     draw_lines(place_N, low_N, np.minimum(high_N, limit), color=ink, linewidth=1.4)
-    ax.plot(*(place_N, value_N)[turned], "o", color=ink, markersize=3.5)
+    dots: Any = (place_N, value_N)[turned]
+    ax.plot(*dots, "o", color=ink, markersize=3.5)
     offset, side = ((4, -10), "left") if upright else ((-5, 5), "right")
     words: Any = {"textcoords": "offset points", "fontsize": 7.5, "ha": side, "va": "center"}
     for place in place_N[high_N > limit]:
