@@ -43,7 +43,8 @@ def folders(small, tmp_path_factory):
     found = {}
     for name in NAMES:
         place = tmp_path_factory.mktemp("models") / "m"
-        FURTHER.get(name, lambda tensor: quick(name).fit(tensor))(small).save(place)
+        model = FURTHER[name](small) if name in FURTHER else quick(name).fit(small)
+        model.save(place)
         found[name] = read_folder(place, storage.KIND, storage.VERSION)
     return found
 

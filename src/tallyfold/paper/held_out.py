@@ -159,9 +159,7 @@ def tuned(
             space = {key: choices for key, choices in space.items() if len(choices) > 1}
             space["hidden_layers"] = [0, 1]  # two have no fast kernel
         own = f"{study}, {name}"
-        found = tf.tune(
-            model, train, space, FOLDS, setting.trials or 1, storage=storage, study=own
-        )
+        found = tf.tune(model, train, space, FOLDS, setting.trials or 1, storage=storage, study=own)
         if found.interrupted:
             raise KeyboardInterrupt
         best[name] = found.model()

@@ -77,9 +77,8 @@ def _draw_bars(
     ax: Axes, table: pd.DataFrame, level: float, ticks: int = 7, longest: int = LONGEST
 ) -> str:
     """Draw bars of weights; return what their axis is called, with what the whiskers are."""
-    style.horizontal_bars(
-        ax, table["label"], *table[["weight", "low", "high"]].to_numpy().T, longest
-    )
+    weight_N, low_N, high_N = table[["weight", "low", "high"]].to_numpy().T
+    style.horizontal_bars(ax, table["label"], weight_N, low_N, high_N, longest)
     style.in_percent(ax.xaxis, ticks)
     spread = (table["high"] > table["low"]).any()
     return "share of the component" + (f" (whiskers: {percent(level)} interval)" if spread else "")

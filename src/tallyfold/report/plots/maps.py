@@ -130,7 +130,9 @@ def entity_map(
         if group:
             _draw_groups(ax, points, group)
         else:
-            ax.scatter(*place_N2.T, s=18, color=style.COLOURS[0], alpha=0.7, linewidth=0)
+            ax.scatter(
+                points["x"], points["y"], s=18, color=style.COLOURS[0], alpha=0.7, linewidth=0
+            )
         ax.set_aspect("equal", "datalim")
         ax.margins(0.08)
         heading = title or f"Map of {len(points):,} labels: near if their factors are alike{kept}"
@@ -150,7 +152,7 @@ def _draw_groups(ax: Axes, points: pd.DataFrame, group: str) -> None:
     """Draw the groups, the largest first; those beyond the seventh as one, in grey."""
     sizes = points[group].value_counts(dropna=False)
     drawn = sizes.index if len(sizes) <= len(style.COLOURS) else sizes.index[:7]
-    number_N = drawn.get_indexer(points[group])  # -1 for the others
+    number_N = drawn.get_indexer(points[group])  # type: ignore[arg-type]  # -1: the others
     handles, names = [], []
     for number in dict.fromkeys([*range(len(drawn)), *number_N]):
         part, (colour, marker, _) = points[number_N == number], style.look(number)
@@ -191,13 +193,13 @@ def write_where_there_is_room(
     figure: Any = ax.get_figure(root=True)
     figure.draw_without_rendering()  # so that places on paper are known
     pixels, inside = figure.dpi / 72, ax.get_window_extent()
-    point_N2, taken = ax.transData.transform(place_N2), []
+    point_N2, taken = ax.transData.transform(place_N2), list[Floats]()
     radius_N = np.broadcast_to(radius_N, len(place_N2))
     how = {"textcoords": "offset points", "fontsize": size, "arrowprops": LEADER, **how}
     for number, text in enumerate(texts):
         note: Any = ax.annotate(text, place_N2[number], (0, 0), **how)
         note.set_in_layout(False)
-        extent_2 = Text.get_window_extent(note).size  # without the leader
+        extent_2 = np.array(Text.get_window_extent(note).size)  # without the leader
         for distance, direction in product(DISTANCES, DIRECTIONS):
             side_2 = np.sign(direction)
             offset_2 = (radius_N[number] + distance) * np.array(direction)

@@ -206,7 +206,7 @@ def rank_curve(choice: Any, *, score: str | None = None, ax: Axes | None = None)
         best, chosen, of = choice.best, choice.chosen, " of the difference to the best"
         line = table.loc[table["components"] == best, "mean"].iloc[0]
     else:
-        first = table.loc[table["mean"].idxmax()]
+        first = table.iloc[int(table["mean"].argmax())]
         line, of = first["mean"] - np.nan_to_num(first["se"]), ""
         best, chosen = first["components"], table.loc[table["mean"] >= line, "components"].min()
     with style.drawing(ax) as ax:

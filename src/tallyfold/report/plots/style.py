@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.data.events import read_columns
+from tallyfold.data.request import Request
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.report.plots.legible import LONGEST, legible
 
@@ -198,7 +199,8 @@ def bars(
     if not np.any(high_N > low_N):
         return
     draw_lines(place_N, low_N, np.minimum(high_N, limit), color=ink, linewidth=1.4)
-    ax.plot(*(place_N, value_N)[turned], "o", color=ink, markersize=3.5)
+    dots: Any = (place_N, value_N)[turned]
+    ax.plot(*dots, "o", color=ink, markersize=3.5)
     offset, side = ((4, -10), "left") if upright else ((-5, 5), "right")
     words: Any = {"textcoords": "offset points", "fontsize": 7.5, "ha": side, "va": "center"}
     for place in place_N[high_N > limit]:
@@ -213,7 +215,8 @@ def read_numbers(
     """Return columns of a frame, some of them finite numbers; with `missing` some may be absent."""
     import pandas as pd
 
-    table: pd.DataFrame = read_columns(frame, [*dict.fromkeys([*others, *numbers])])[0].to_pandas()
+    wanted = Request([*dict.fromkeys([*others, *numbers])])
+    table: pd.DataFrame = read_columns(frame, wanted)[0].to_pandas()
     if not len(table):
         raise DataError("the table has no row; there is nothing to draw.")
     for name in numbers:
