@@ -204,7 +204,7 @@ def bars(
     offset, side = ((4, -10), "left") if upright else ((-5, 5), "right")
     words: Any = {"textcoords": "offset points", "fontsize": 7.5, "ha": side, "va": "center"}
     for place in place_N[high_N > limit]:
-        end = (place, limit)[turned]
+        end: Any = (place, limit)[turned]
         ax.plot(*end, "^" if upright else ">", color=ink, markersize=6, clip_on=False)
         ax.annotate(f"to {high_N[place]:.2g}", end, offset, **words)
 
