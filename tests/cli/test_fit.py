@@ -309,7 +309,7 @@ def test_a_model_that_is_none_and_a_config_that_is_none(run, events, tmp_path):
         ("validation", "none", None),
         ("interactions", "none", "none"),
         ("interactions", '[["word", "year"]]', [["word", "year"]]),
-        ("dispersion_axis", "2010", "2010"),
+        ("device", "cuda:1", "cuda:1"),
         ("likelihood", "negative-binomial", "negative-binomial"),
     ],
 )

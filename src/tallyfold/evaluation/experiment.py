@@ -104,7 +104,10 @@ class Experiment:
         splits: Mapping[str, Splitter] | None = None,
     ) -> None:
         splits = {DEFAULT_SPLIT: held_out_fifth} if splits is None else splits
-        self.tensors = _checked(tensors, "tensors", (CountTensor, Callable), "tensors or functions")
+        self.tensors = _checked(tensors, "tensors", object, "tensors or functions")
+        for each in self.tensors.values():
+            if not callable(each):
+                checked_tensor(each, "tensors")
         self.models = _checked(models, "models", CountModel, "models of tallyfold")
         self.splits = _checked(splits, "splits", Callable, "functions of a tensor and a seed")
         self.metrics: Scores = (
