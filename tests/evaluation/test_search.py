@@ -181,7 +181,7 @@ def test_nothing_is_written_to_the_terminal(tensor, fits, tmp_path, capfd):
 
 @pytest.mark.parametrize("name", SPACES)
 def test_ready_spaces_keep_the_rules(name):
-    model = MODELS[name.removesuffix("-paper")]()
+    model = MODELS[name]()
     space = space_for(model, name)
     sizes = {"bptf": 15, "online-gibbs": 45, "ptf-kl": 5, "ntf-ls": 75, "mlp-tf": 675}
     assert space.size == sizes.get(name, space.size)

@@ -119,9 +119,9 @@ def tune(folder: Path, seed: int) -> int:
 def reproduce(folder: Path, seed: int) -> int:
     """Reproduce an experiment; in the end its table is that of a run that was let be."""
     import tallyfold.paper.page  # noqa: F401  before the forks
-    from tallyfold.paper import ablation
+    from tallyfold.paper import held_out
 
-    ablation.variants = lambda dataset: {  # models that take no minutes
+    held_out.variants = lambda dataset: {  # models that take no minutes
         f"m{number}": tf.BPTF(n_components=2, max_iter=10, prior_shape=number, backend="numpy")
         for number in range(1, 9)
     }
