@@ -103,7 +103,8 @@ def tune(folder: Path, seed: int) -> int:
     def search(file: str = "s.db") -> pd.DataFrame:
         model = tf.BPTF(max_iter=10, backend="numpy")
         found = tf.tune(model, TENSOR, space, 2, storage=folder / file, pruner=None)
-        return found.trials.drop(columns="seconds")
+        trials = found.trials.drop(columns=["number", "seconds"])  # one tried again comes later
+        return trials.sort_values(list(space), ignore_index=True)
 
     def check() -> None:
         found, whole = search(), search("whole.db")

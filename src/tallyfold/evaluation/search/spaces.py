@@ -91,10 +91,17 @@ class Dimension:
         kind, low, high = self.range
         return high - low + 1 if kind in WHOLE else math.inf
 
+    @property
+    def values(self) -> list[Any]:
+        """All values of a finite dimension, as they are stored."""
+        if self.range is None:
+            return [json.dumps(choice) for choice in self.given]
+        return list(range(int(self.range[1]), int(self.range[2]) + 1))
+
     def suggest(self, trial: Trial) -> None:
         """Have Optuna choose a value; choices are stored as JSON text."""
         if self.range is None:
-            trial.suggest_categorical(self.key, [json.dumps(choice) for choice in self.given])
+            trial.suggest_categorical(self.key, self.values)
             return
         kind, low, high = self.range
         if kind in WHOLE:

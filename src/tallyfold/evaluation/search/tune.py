@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -209,12 +210,33 @@ class TrialRunner:
         def ended(_: Study, trial: FrozenTrial) -> None:
             self._report(trial, STATES[trial.state.name])
 
+        self._queue_grid_point()
         try:
             self.study.optimize(self._objective, n_trials=1, callbacks=[ended])
         except ValueError as error:
             # Without a heartbeat for too long (a suspended machine), it is another process's now.
             if not str(error).startswith("Cannot tell"):
                 raise
+
+    def _queue_grid_point(self) -> None:
+        """Queue a point of a grid that was not tried, whole: a killed trial then has all of it."""
+        from optuna.trial import TrialState
+
+        if not self.is_grid or self.study.get_trials(False, states=(TrialState.WAITING,)):
+            return
+        tried = {json.dumps(trial.params, sort_keys=True) for trial in self._counted()}
+        keys = [dimension.key for dimension in self.space.dimensions]
+        every = itertools.product(*(dimension.values for dimension in self.space.dimensions))
+        points = [dict(zip(keys, values, strict=True)) for values in every]
+        left = [point for point in points if json.dumps(point, sort_keys=True) not in tried]
+        if left:
+            state = [self.validation.random_state, len(points) - len(left), self.repeats]
+            self.study.enqueue_trial(left[np.random.default_rng(state).integers(len(left))])
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether every point of the space is to be tried."""
+        return self.space.size <= self.total
 
     def _counted(self) -> list[FrozenTrial]:
         """Return the trials that count: one per point of a grid, and none that was abandoned."""
@@ -290,8 +312,8 @@ class TrialRunner:
 
         state = [self.validation.random_state, self._position(number) or 0, self.repeats]
         seed = int(np.random.default_rng(state).integers(2**32))
-        is_grid = self.space.size <= self.total or self.repeats >= MOST_REPEATS
-        return BruteForceSampler(seed) if is_grid else TPESampler(seed=seed)
+        many = not self.is_grid and self.repeats >= MOST_REPEATS  # much of a large grid is tried
+        return BruteForceSampler(seed) if many else TPESampler(seed=seed)
 
     def _loss_over_folds(self, trial: Trial) -> float:
         from optuna import TrialPruned
