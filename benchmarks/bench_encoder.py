@@ -104,7 +104,7 @@ def compare(problem: Problem, network: Network, repeats: int) -> None:
     begin = time.perf_counter()
     encoders = problem.fused(network)
     print(f"distinct inputs, all axes     {time.perf_counter() - begin:8.3f} s  ", end="")
-    print([len(encoder.counts_R) for encoder in encoders])  # type: ignore[attr-defined]
+    print([len(encoder.distinct.counts_R) for encoder in encoders])  # type: ignore[attr-defined]
 
     def single() -> None:
         with kernels.use_threads(1):
@@ -221,7 +221,7 @@ def main() -> None:
     for name, taken in seconds(works, options.repeats).items():
         cells, rows = (
             len(shares[name].counts),
-            sum(len(encoder.counts_R) for encoder in fused[name]),
+            sum(len(encoder.distinct.counts_R) for encoder in fused[name]),
         )
         print(f"fused, {name:>4s} of cells         {taken.clock:8.3f} s  of processors: ", end="")
         print(f"{taken.processors / cells * 1e6:.3f} us a cell, ", end="")

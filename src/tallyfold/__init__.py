@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tallyfold.models.constant import Constant as Constant
     from tallyfold.models.gibbs_bptf import GibbsBPTF as GibbsBPTF
     from tallyfold.models.main_effects import MainEffects as MainEffects
+    from tallyfold.models.margins import Margins as Margins
     from tallyfold.models.mlp_tf import MLPTF as MLPTF
     from tallyfold.models.ntf_ls import NTFLS as NTFLS
     from tallyfold.models.online_gibbs_bptf import OnlineGibbsBPTF as OnlineGibbsBPTF
@@ -76,6 +77,7 @@ _NAMES = {
     "tallyfold.models.constant": ["Constant"],
     "tallyfold.models.gibbs_bptf": ["GibbsBPTF"],
     "tallyfold.models.main_effects": ["MainEffects"],
+    "tallyfold.models.margins": ["Margins"],
     "tallyfold.models.mlp_tf": ["MLPTF"],
     "tallyfold.models.ntf_ls": ["NTFLS"],
     "tallyfold.models.online_gibbs_bptf": ["OnlineGibbsBPTF"],

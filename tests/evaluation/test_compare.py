@@ -16,7 +16,7 @@ def parts():
 def test_a_row_per_model_and_errors_are_rows_too(parts):
     announced = []
     table = compare(
-        {"constant": tf.Constant(), "broken": tf.BPTF(n_components=0)},
+        {"constant": tf.MainEffects(max_iter=2), "broken": tf.BPTF(n_components=0)},
         *parts,
         announce=announced.append,
     )
@@ -66,7 +66,13 @@ def covered(y, distribution, level):
 
 def test_a_truncated_model_is_scored_both_ways(parts):
     train, test = parts
-    model = tf.Constant().fit(train)
+    model = tf.Constant(likelihood="negative-binomial").fit(train)
     given_seen = METRICS["log-pmf-positive"].compute(model, test)
     assert given_seen == pytest.approx(model.score(test))
     assert METRICS["log-pmf"].compute(model, test) < given_seen
+
+
+def test_a_model_that_says_nothing_of_zeros_has_no_score_with_them(parts):
+    train, test = parts
+    assert METRICS["log-pmf"].compute(tf.Constant().fit(train), test) is None
+    assert METRICS["log-pmf"].compute(tf.Constant(zeros="observed").fit(train), test) < 0

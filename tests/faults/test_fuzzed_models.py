@@ -58,7 +58,9 @@ def mixture(tensor):
 def with_combinations(tensor):
     """Fit multipliers of two axes to counts that have such an effect, whatever the tensor."""
     pairs = simulate_pairs((20, 15, 10)).tensor
-    model = tf.VAEBPTF(n_components=2, max_iter=6, interactions=[["item", "day"]]).fit(pairs)
+    model = tf.VAEBPTF(
+        amount="negative-binomial", n_components=2, max_iter=6, interactions=[["item", "day"]]
+    ).fit(pairs)
     assert model.fitted_.derived
     return model
 

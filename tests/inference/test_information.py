@@ -105,7 +105,9 @@ def test_widths_are_the_priors_shape_and_the_information_of_the_cells():
 
 def test_intervals_of_rates_cover_the_truth_where_mean_field_does_not():
     truth = tf.simulate((60, 50, 40), 3, prior_shape=0.5, density=0.5, random_state=0)
-    model = tf.VAEBPTF(n_components=3, prior_shape=0.5, interactions="none").fit(truth.tensor)
+    model = tf.VAEBPTF(
+        amount="negative-binomial", n_components=3, prior_shape=0.5, interactions="none"
+    ).fit(truth.tensor)
     rng = np.random.default_rng(0)
     cells = np.stack([rng.integers(0, size, 2000) for size in truth.tensor.shape], axis=1)
     true = truth.rate(cells)

@@ -18,6 +18,8 @@ QUICK = {
 
 
 FORMS = {
+    "vae-bptf, negative binomial": ("vae-bptf", {"amount": "negative-binomial"}),
+    "bptf, head": ("bptf", {"amount": "head"}),
     "bptf, by torch": ("bptf", {"backend": "torch"}),
     "vae-bptf, by torch": ("vae-bptf", {"backend": "torch"}),
     "vae-bptf-paper, by torch": ("vae-bptf-paper", {"backend": "torch"}),

@@ -16,8 +16,12 @@ MODELS = {
     "untruncated": (BPTF, {"n_components": 3, "max_iter": 10, "truncated": False}),
     "dispersed": (BPTF, {"n_components": 3, "max_iter": 10, "likelihood": "negative-binomial"}),
     "zeros": (BPTF, {"n_components": 3, "max_iter": 10, "zeros": "observed"}),
-    "encoders": (VAEBPTF, {"n_components": 2, "max_iter": 4}),
-    "encoders of axes": (VAEBPTF, {"n_components": 2, "max_iter": 4, "interactions": "none"}),
+    "encoders": (VAEBPTF, {"amount": "negative-binomial", "n_components": 2, "max_iter": 4}),
+    "encoders of axes": (
+        VAEBPTF,
+        {"amount": "negative-binomial", "n_components": 2, "max_iter": 4, "interactions": "none"},
+    ),
+    "head": (VAEBPTF, {"n_components": 2, "max_iter": 4}),
     "paper": (VAEBPTF.paper, {"n_components": 2, "hidden_units": 4, "max_iter": 3}),
     "paper, by error": (
         VAEBPTF.paper,

@@ -26,6 +26,10 @@ from tallyfold.posterior.gamma_posterior import GammaTable
 from tallyfold.posterior.predictive import matched_mixture
 
 
+def with_encoders(**parameters):
+    return VAEBPTF(**({"amount": "negative-binomial"} | parameters))
+
+
 @pytest.fixture(scope="module")
 def truth():
     return simulate_pairs()
@@ -38,7 +42,7 @@ def parts(truth):
 
 def short(**parameters):
     """A fit of six sweeps and few visits."""
-    return VAEBPTF(**({"n_components": 2, "max_iter": 12, "tol": 1e-2} | parameters))
+    return with_encoders(**({"n_components": 2, "max_iter": 12, "tol": 1e-2} | parameters))
 
 
 @pytest.fixture(scope="module")
@@ -121,14 +125,14 @@ def test_the_papers_likelihood_with_observed_zeros_is_not_truncated(parts):
 )
 def test_sets_of_axes_that_cannot_be_are_refused(asked, error, words, parts):
     with pytest.raises(error, match=words):
-        VAEBPTF(interactions=asked).fit(parts.train)
+        with_encoders(interactions=asked).fit(parts.train)
 
 
 def test_multipliers_and_observed_zeros_do_not_go_together(parts):
     with pytest.raises(ParameterError, match="`interactions` as a list has no effect without"):
-        VAEBPTF(zeros="observed", interactions=[["user", "item"]]).fit(parts.train)
+        with_encoders(zeros="observed", interactions=[["user", "item"]]).fit(parts.train)
     with pytest.raises(ParameterError, match="must be a plain Poisson"):
-        VAEBPTF(zeros="observed", likelihood="negative-binomial").fit(parts.train)
+        with_encoders(zeros="observed", likelihood="negative-binomial").fit(parts.train)
 
 
 # -- where nothing can be trained it is BPTF ------------------------------------------------------
@@ -136,7 +140,7 @@ def test_multipliers_and_observed_zeros_do_not_go_together(parts):
 
 @pytest.mark.parametrize("parameters", [{"zeros": "observed"}, {"validation": None}])
 def test_without_cells_to_train_on_it_is_bptf(parameters, parts):
-    model = VAEBPTF(n_components=2, **parameters).fit(parts.train)
+    model = with_encoders(n_components=2, **parameters).fit(parts.train)
     plain = tf.BPTF(n_components=2, **parameters).fit(parts.train)
     found, expected = model.posterior_.gammas.axes, plain.posterior_.gammas.axes
     for one, other in zip(found, expected, strict=True):
@@ -150,7 +154,7 @@ def test_without_cells_to_train_on_it_is_bptf(parameters, parts):
 
 def test_too_few_held_out_cells_leave_the_sweeps_alone(parts):
     few = tf.subsample(parts.train, 500 / parts.train.nnz)  # 50 are held out: no encoder is trained
-    model = VAEBPTF(n_components=2).fit(few)
+    model = with_encoders(n_components=2).fit(few)
     plain = tf.BPTF(n_components=2).fit(few)
     assert model.fitted_.derived == ()
     assert set(model.history_["phase"]) == {"sweeps"}
@@ -175,7 +179,7 @@ def test_strange_tensors_do_no_harm(shape, likelihood):
     for count in (1, 10**9):
         counts = np.full(len(every), count)
         counts[::7] = 1
-        model = VAEBPTF(n_components=2, likelihood=likelihood, max_iter=7)
+        model = with_encoders(n_components=2, likelihood=likelihood, max_iter=7)
         assert np.all(np.isfinite(model.fit(tf.CountTensor(axes, every, counts)).predict(every)))
 
 
@@ -191,7 +195,7 @@ def test_the_likelihood_follows_the_counts():
     families = {}
     for name, these in (("bursts", rates * bursts), ("calm", rates)):
         tensor = tf.CountTensor.from_array(rng.poisson(these), ["a", "b", "c"])
-        model = VAEBPTF(n_components=2, likelihood="auto", max_iter=1).fit(tensor)
+        model = with_encoders(n_components=2, likelihood="auto", max_iter=1).fit(tensor)
         assert model.history_["phase"].tolist() == ["choice"] * 30 + ["sweeps"]
         families[name] = model.fitted_.likelihood.family
     assert families == {"bursts": "negative-binomial", "calm": "poisson"}
@@ -286,7 +290,7 @@ def stopping(number, error=KeyboardInterrupt):
 
 
 def test_few_iterations_are_shared_between_sweeps_and_visits(truth):
-    model = VAEBPTF(n_components=2, max_iter=8, tol=0.0).fit(truth.tensor)
+    model = with_encoders(n_components=2, max_iter=8, tol=0.0).fit(truth.tensor)
     assert model.history_["phase"].tolist() == ["sweeps"] * 4 + ["encoders"] * 4
 
 
@@ -483,7 +487,7 @@ def test_what_cannot_be_folded_in_is_refused(newcomers, parts, truth):
         model.partial(frame)
     with pytest.raises(LabelError, match="does not know"):
         model.partial(support)
-    zeros = VAEBPTF(n_components=2, zeros="observed", max_iter=2).fit(truth.tensor)
+    zeros = with_encoders(n_components=2, zeros="observed", max_iter=2).fit(truth.tensor)
     with pytest.raises(ParameterError, match="zeros='missing' only"):
         zeros.partial(truth.tensor)
 
@@ -547,14 +551,14 @@ def test_a_fit_that_diverges_hands_over_its_last_good_state(what, parts, monkeyp
 def test_what_would_have_no_effect_is_refused(parameters, name):
     tensor = tf.simulate((20, 15, 8), 2, density=0.4).tensor
     with pytest.raises(ParameterError, match=name):
-        VAEBPTF(n_components=2, **parameters).fit(tensor)
+        with_encoders(n_components=2, **parameters).fit(tensor)
 
 
 def test_a_known_label_without_a_cell_starts_from_the_prior():
     tensor = tf.simulate((25, 15, 8), 2, density=0.4).tensor
     old, new = tf.split_entities(tensor, "axis_0", 0.2)  # both keep all labels
-    known = VAEBPTF(n_components=2).fit(old).partial(new)
-    folded = VAEBPTF(n_components=2).fit(old.compact()).fold_in(new.compact(), "axis_0")
+    known = with_encoders(n_components=2).fit(old).partial(new)
+    folded = with_encoders(n_components=2).fit(old.compact()).fold_in(new.compact(), "axis_0")
     label = new.compact().axis("axis_0").label(0)
     spread = {}
     for name, model in (("known", known), ("folded", folded)):
@@ -576,7 +580,7 @@ def test_an_interrupt_keeps_the_members_that_are_whole(monkeypatch):
 
     monkeypatch.setattr(CAVIStep, "start", interrupted)
     with pytest.warns(InterruptedWarning, match="has 2 of 3 members"):
-        model = VAEBPTF(n_components=2, n_members=3, max_iter=6).fit(tensor)
+        model = with_encoders(n_components=2, n_members=3, max_iter=6).fit(tensor)
     assert len(model.fitted_.others) == 1
     assert not model.converged_
     assert np.isfinite(model.score(tensor))
@@ -589,7 +593,7 @@ def test_axes_called_like_the_numbers_keep_their_labels():
         for name, axis in zip(("user", "low", "high"), tensor.axes, strict=True)
     ]
     renamed = tf.CountTensor(axes, tensor.indices, tensor.counts)
-    model = VAEBPTF(n_components=2, max_iter=20).fit(renamed)
+    model = with_encoders(n_components=2, max_iter=20).fit(renamed)
     found = [tuple(axes[a].name for a in i.axes) for i in model.fitted_.derived]
     assert ("low", "high") in found
     table = model.interaction_effects("low", "high", top=5)

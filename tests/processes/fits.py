@@ -16,14 +16,18 @@ FITS = {
     ),
     "bptf, zeros observed": lambda: tf.BPTF(n_components=3, zeros="observed", max_iter=6, tol=0.0),
     "bptf, compiled": lambda: tf.BPTF(n_components=3, max_iter=4, tol=0.0, backend="numba"),
-    "encoders": lambda: tf.VAEBPTF(n_components=3, max_iter=16),
+    "head": lambda: tf.VAEBPTF(n_components=2, max_iter=6),
+    "margins": tf.Margins,
+    "encoders": lambda: tf.VAEBPTF(amount="negative-binomial", n_components=3, max_iter=16),
     "encoders, chosen likelihood": lambda: tf.VAEBPTF(
-        n_components=2, max_iter=16, likelihood="auto"
+        amount="negative-binomial", n_components=2, max_iter=16, likelihood="auto"
     ),
     "encoders, some entities at a time": lambda: tf.VAEBPTF(
-        n_components=2, max_iter=14, batch_entities=10
+        amount="negative-binomial", n_components=2, max_iter=14, batch_entities=10
     ),
-    "encoders, members": lambda: tf.VAEBPTF(n_components=2, max_iter=12, n_members=2),
+    "encoders, members": lambda: tf.VAEBPTF(
+        amount="negative-binomial", n_components=2, max_iter=12, n_members=2
+    ),
     "paper": lambda: tf.VAEBPTF.paper(n_components=3, max_iter=4, hidden_units=6),
     "paper, weights by error": lambda: tf.VAEBPTF.paper(
         n_components=2, max_iter=5, hidden_units=6, reweight="error"
@@ -31,7 +35,7 @@ FITS = {
 }
 
 
-QUICK = ["bptf", "encoders", "paper"]
+QUICK = ["bptf", "encoders", "paper", "head"]
 
 
 def tensor():
@@ -41,8 +45,10 @@ def tensor():
 def numbers_of(model):
     """Return what a fit left, as named arrays."""
     fitted = model.fitted_
-    found = {f"mean {name}": model.posterior_.mean(name) for name in model.posterior_.names}
-    found |= {f"sd {name}": model.posterior_.sd(name) for name in model.posterior_.names}
+    found = {} if fitted.head is None else {f"head {n}": a for n, a in fitted.head.arrays().items()}
+    if fitted.factors is not None:
+        found |= {f"mean {name}": model.posterior_.mean(name) for name in model.posterior_.names}
+        found |= {f"sd {name}": model.posterior_.sd(name) for name in model.posterior_.names}
     found |= {f"extra {name}": value for name, value in fitted.extra.items()}
     found |= {f"encoders {n}": value for n, value in to_arrays(fitted.encoders).items()}
     for number, each in enumerate(fitted.derived):

@@ -190,7 +190,9 @@ def test_training_counts_stand_beside_labels(model, parts):
 def test_interactions_are_those_that_are_surely_above_one():
     tensor = simulate_pairs((40, 20, 10)).tensor
     asked = [["item", "day"]]
-    model = tf.VAEBPTF(n_components=2, hidden_units=8, max_iter=12, interactions=asked).fit(tensor)
+    model = tf.VAEBPTF(
+        amount="negative-binomial", n_components=2, max_iter=12, interactions=asked
+    ).fit(tensor)
     (entry,) = payload_of(model)["interactions"]
     effects = model.interaction_effects("item", "day", top=12)
     effects = effects[effects["low"] > 1]
@@ -212,7 +214,7 @@ def test_every_model_has_a_page(name, parts, tmp_path):
     data = embedded_data(
         write_report(fitted, tmp_path / "x.html", test=parts.test).read_text(encoding="utf-8")
     )
-    explorable = name not in ("constant", "mlp-tf")
+    explorable = name not in ("constant", "mlp-tf", "margins")
     assert bool(data["components"]) is explorable
     assert len(data["axes"]) == 3 * explorable
     assert data["fit"]["model"] == type(fitted).__name__

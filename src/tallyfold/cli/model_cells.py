@@ -129,7 +129,7 @@ def predict(
 
     check_rows_target(out, files)
     model = load_model(folder)
-    if model.fitted_.likelihood is None:
+    if not model.fitted_.has_distribution:
         say_aside(f"{model.name} predicts means only: no median, low or high.")
     names = [axis.name for axis in model.axes_]
     with files_of(files) as paths, closing(read_rows(paths, names, delimiter=delimiter)) as given:

@@ -93,7 +93,7 @@ def scores_of(
     """
     chosen = checked_metrics(metrics)
     predictions = Predictions(model, test, train)
-    without = model.fitted_.likelihood is None
+    without = not model.fitted_.has_distribution
     return {
         name: None if without and metric.needs == "distribution" else metric.of(predictions)
         for name, metric in chosen.items()
@@ -126,9 +126,15 @@ def rmse(predictions: Predictions) -> float:
     return float(np.sqrt(np.mean((predictions.mean - predictions.counts) ** 2)))
 
 
-def log_pmf_full(predictions: Predictions) -> float:
-    """Return the mean log pmf, zeros possible, every constant in it."""
-    return float(np.mean(predictions.with_zero.log_pmf(predictions.counts)))
+def log_pmf_full(predictions: Predictions) -> float | None:
+    """Return the mean log pmf, zeros possible, every constant in it.
+
+    None for a model that says nothing of zeros.
+    """
+    distribution = predictions.with_zeros
+    return (
+        None if distribution is None else float(np.mean(distribution.log_pmf(predictions.counts)))
+    )
 
 
 def log_pmf_positive(predictions: Predictions) -> float:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +11,7 @@ import numpy.typing as npt
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.models.base import CountModel
-from tallyfold.probability.counts import COUNTS
-from tallyfold.probability.mixture import CountMixture
+from tallyfold.probability.distribution import CountDistribution
 
 Floats = npt.NDArray[np.float64]
 
@@ -74,19 +72,19 @@ class Predictions:
         return self.model.rate(self.test)
 
     @cached_property
-    def predictive(self) -> CountMixture:
+    def predictive(self) -> CountDistribution:
         """The predictive distributions."""
         return self.model.predictive(self.test)
 
     @property
-    def positive(self) -> CountMixture:
+    def positive(self) -> CountDistribution:
         """The predictive distributions given that the count is at least one."""
-        return self._truncated(True)
+        return self.predictive.given_positive()
 
     @property
-    def with_zero(self) -> CountMixture:
-        """The predictive distributions of counts that may be zero."""
-        return self._truncated(False)
+    def with_zeros(self) -> CountDistribution | None:
+        """The predictive distributions of counts that may be zero; None if there are none."""
+        return self.predictive.with_zeros()
 
     @cached_property
     def segments(self) -> tuple[Floats, Floats]:
@@ -96,7 +94,3 @@ class Predictions:
         """
         positive = self.positive
         return np.exp(positive.log_pmf(self.counts)), positive.cdf(self.counts)
-
-    def _truncated(self, truncated: bool) -> CountMixture:
-        likelihood: Any = COUNTS[self.predictive.likelihood.family, truncated]
-        return replace(self.predictive, likelihood=likelihood)

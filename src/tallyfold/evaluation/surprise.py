@@ -15,8 +15,7 @@ from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
 from tallyfold.models.expected import checked_model, checked_tensor
 from tallyfold.models.parameters import NONE, check_parameters, integer, number, one_of
-from tallyfold.probability.mixture import CountMixture
-from tallyfold.probability.tails import log_at_least, log_at_most
+from tallyfold.probability.distribution import CountDistribution
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +102,7 @@ def surprise(
 def _in_parts(
     model: CountModel,
     positions: npt.NDArray[np.int32],
-    ask: Callable[[CountMixture, slice], tuple[npt.NDArray[Any], ...]],
+    ask: Callable[[CountDistribution, slice], tuple[npt.NDArray[Any], ...]],
 ) -> list[npt.NDArray[Any]]:
     """Ask for arrays of the cells' predictive distributions, some cells at a time."""
     starts = range(0, max(1, len(positions)), CELLS_AT_ONCE)
@@ -113,16 +112,16 @@ def _in_parts(
 
 
 def _log_p(
-    predictive: CountMixture, counts_N: Ints, tail: Tail
+    predictive: CountDistribution, counts_N: Ints, tail: Tail
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return the log p-values of cells, and whether they have more than expected."""
     if tail == "upper":
-        return log_at_least(predictive, counts_N), np.ones(len(counts_N), bool)
+        return predictive.log_at_least(counts_N), np.ones(len(counts_N), bool)
     if tail == "lower":
-        return log_at_most(predictive, counts_N), np.zeros(len(counts_N), bool)
+        return predictive.log_at_most(counts_N), np.zeros(len(counts_N), bool)
     log_half_N = predictive.log_pmf(counts_N) - np.log(2)
-    upper_N = _without(log_at_least(predictive, counts_N), log_half_N)
-    lower_N = _without(log_at_most(predictive, counts_N), log_half_N)
+    upper_N = _without(predictive.log_at_least(counts_N), log_half_N)
+    lower_N = _without(predictive.log_at_most(counts_N), log_half_N)
     two_sided_N = np.minimum(np.log(2) + np.minimum(upper_N, lower_N), 0.0)
     return two_sided_N, upper_N <= lower_N
 

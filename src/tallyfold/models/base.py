@@ -22,24 +22,23 @@ from tallyfold.errors import (
     NotFittedError,
     ParameterError,
 )
-from tallyfold.inference.cells.held_out import HeldOutCells
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import hold_out
 from tallyfold.inference.distributed.agreement import axes_in_words, refuse_differences
 from tallyfold.inference.distributed.process_group import current_group
-from tallyfold.inference.fit.calibration import MOST_CELLS, calibrate
 from tallyfold.inference.fit.checkpoint import KIND, Checkpoint, fingerprint
 from tallyfold.inference.fit.folder import refuse_foreign
 from tallyfold.inference.fit.loop import Callback, Outcome, Phase, outcome_of, run_loop
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
 from tallyfold.models.cells import Unknown, cell_positions
+from tallyfold.models.completion import calibrated, head_phases_for, with_head, without_head
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import SEED, RulesOfFields, check_parameters, integer, number
 from tallyfold.posterior.factors import Factors
-from tallyfold.posterior.predictive import Calibration, matched_mixture
+from tallyfold.posterior.predictive import Calibration
 from tallyfold.probability.counts import CountLikelihood
-from tallyfold.probability.mixture import CountMixture
+from tallyfold.probability.distribution import CountDistribution
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,13 +81,18 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         """Return what to know of a model whose fit was interrupted."""
         return ""
 
+    @property
+    def _has_head(self) -> bool:
+        """Whether the distribution of counts of at least one is learned from margins."""
+        return bool(self.get_params().get("amount") == "head")
+
     def _validation_share(self) -> float | None:
         """Return the share of training cells to hold out.
 
         None with observed zeros: a cell held out would be taught to be one.
         """
         given = self.get_params()
-        return None if given["zeros"] == "observed" else given.get("validation")
+        return None if given.get("zeros") == "observed" else given.get("validation")
 
     # -- fitting ----------------------------------------------------------------------------------
 
@@ -144,28 +148,39 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         """Fit with parameters that were checked; if interrupted, return what to know of it."""
         train, held_out = hold_out(tensor, self._validation_share(), self._seed)
         cells = TrainingCells(train)
-        phases = self._phases(cells, held_out)
+        phases = list(self._phases(cells, held_out))
+        if self._has_head:
+            phases += head_phases_for(tensor, held_out, self.get_params()["scale"], self._seed)
         try:
             outcome = self._run(phases, tensor, cells, checkpoint, every, resume, callbacks)
         except DivergedError as error:
             if error.run.history:
                 good = outcome_of(error.run, phases, "diverged")
                 error.model = type(self)(**self.get_params())
-                error.model._fitted = self._whole(good, tensor, cells)
+                error.model._fitted = self._whole(good, phases, tensor, cells)
             raise
-        self._fitted = self._whole(outcome, tensor, cells)
-        caveat = self._caveat(outcome) if outcome.reason == "interrupted" else None
-        if held_out is not None and self._fitted.likelihood is not None:
+        self._fitted = self._whole(outcome, phases, tensor, cells)
+        caveat = self._caveat(without_head(outcome)) if outcome.reason == "interrupted" else None
+        # with observed zeros, cells that all have a count would calibrate the zeros away
+        missing = self.get_params()["zeros"] == "missing"
+        if held_out is not None and missing and self._fitted.likelihood is not None:
             try:
-                self._calibrate(held_out)
+                self._fitted = calibrated(self._fitted, self._moments, outcome, phases, held_out)
             except KeyboardInterrupt:  # the model stands, without its calibration
-                return self._caveat(outcome)
+                return self._caveat(without_head(outcome))
         return caveat
 
-    def _whole(self, outcome: Outcome, tensor: CountTensor, cells: TrainingCells) -> Fitted:
+    def _whole(
+        self,
+        outcome: Outcome,
+        phases: Sequence[Phase],
+        tensor: CountTensor,
+        cells: TrainingCells,
+    ) -> Fitted:
         """Return the result of a fit, not calibrated yet."""
+        fitted = self._make_fitted(without_head(outcome).state, tensor.axes, cells)
         return replace(
-            self._make_fitted(outcome.state, tensor.axes, cells),
+            with_head(fitted, outcome, phases),
             history=tuple(outcome.history),
             n_iter=outcome.n_iter,
             reason=outcome.reason,
@@ -195,8 +210,8 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         factors = self.fitted_.factors
         if factors is None:
             raise ParameterError(
-                f"{type(self).__name__} has no factors; `vectors` gives its embeddings. Components "
-                "and profiles need a model that has, such as BPTF."
+                f"{type(self).__name__} has no factors. Components and profiles need a model that "
+                "has, such as BPTF."
             )
         return factors
 
@@ -262,7 +277,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
             raise DataError("the tensor has no non-zero cell; there is nothing to score.")
         return float(np.mean(self.log_pmf(tensor, unknown=unknown)))
 
-    def predictive(self, cells: Any, *, unknown: Unknown = "error") -> CountMixture:
+    def predictive(self, cells: Any, *, unknown: Unknown = "error") -> CountDistribution:
         """Return the predictive distributions of cells: pmf, cdf, mean, quantiles, draws."""
         return self._predictive(cell_positions(self.axes_, cells, unknown))
 
@@ -333,10 +348,13 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         return self.posterior_.rate_moments(positions)
 
     def _point(
-        self, positions: npt.NDArray[np.int32], point: str, predictive: CountMixture | None = None
+        self,
+        positions: npt.NDArray[np.int32],
+        point: str,
+        predictive: CountDistribution | None = None,
     ) -> Floats | Ints:
         """Return the mean or median of cells; `predictive` is theirs, if it is known already."""
-        if point == "mean" and self.fitted_.likelihood is None:
+        if point == "mean" and not self.fitted_.has_distribution:
             return self._rates(positions)
         predictive = self._predictive(positions) if predictive is None else predictive
         return predictive.mean() if point == "mean" else predictive.median()
@@ -344,17 +362,13 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     def _rates(self, positions: npt.NDArray[np.int32]) -> Floats:
         return self.calibration_.rates(self._moments(positions)[0])
 
-    def _predictive(self, positions: npt.NDArray[np.int32]) -> CountMixture:
-        fitted = self.fitted_
-        if fitted.likelihood is None:
+    def _predictive(self, positions: npt.NDArray[np.int32]) -> CountDistribution:
+        if not self.fitted_.has_distribution:
             raise ParameterError(
                 f"{type(self).__name__} with these parameters predicts means only: it has no "
                 "distribution of counts, so no median, score, interval or sample."
             )
-        mean_N, variance_N = self._moments(positions)
-        return matched_mixture(
-            mean_N, variance_N, fitted.likelihood, fitted.dispersion, fitted.calibration
-        )
+        return self.fitted_.predictive(positions, self._moments)
 
     def _check(
         self,
@@ -409,22 +423,6 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         return {
             n: v.item() if isinstance(v, np.generic) else v for n, v in self.get_params().items()
         }
-
-    def _calibrate(self, held_out: CountTensor) -> None:
-        """Fit scale, exponent and dispersion of the predictive to cells the fit has not seen."""
-        fitted = self.fitted_
-        assert fitted.likelihood is not None
-        cells = HeldOutCells(held_out)
-        some = cells.every(-(-cells.n_cells // MOST_CELLS))
-        moments = self._moments(cells.indices_NM[some])
-        counts, mean, variance = (
-            cells.group.all_gather(array) for array in (cells.counts_N[some], *moments)
-        )
-        calibration = calibrate(counts, mean, variance, fitted.likelihood, fitted.dispersion)
-        self._fitted = replace(fitted, calibration=calibration)
-        log_pmf_N = self._predictive(cells.indices_NM).log_pmf(cells.counts_N)
-        score = cells.group.all_reduce_number(float(log_pmf_N.sum())) / cells.n_cells
-        self._fitted = replace(self._fitted, validation_score=score)
 
 
 for _method in [name for name in vars(CountModel) if name.endswith("_request")]:

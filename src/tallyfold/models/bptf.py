@@ -40,6 +40,12 @@ class BPTF(SweptModel):
         A share of the training cells to hold out (None: none). The sweep with the best score on
         them is kept, the fit ends when it has not improved for `patience` sweeps, and the
         predictive distribution is calibrated on them. Not used with ``zeros="observed"``.
+    amount
+        The distribution of a count of at least one: ``"negative-binomial"``, the likelihood,
+        calibrated on the validation cells; or ``"head"``, learned from the margins of all cells.
+    scale
+        For a head: the smallest and the largest value that counts can have, such as (1, 5) for
+        stars; ``"auto"`` recognises a bounded scale, None never has one.
     random_state
         Seed of the random start and of the validation part.
     backend, device

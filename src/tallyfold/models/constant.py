@@ -16,11 +16,12 @@ from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.models.base import CountModel, Floats, choose_likelihood, names_and_labels
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.parameters import Zeros
+from tallyfold.models.parameters import Scale, Zeros
+from tallyfold.posterior.count_head import histogram_head
 from tallyfold.posterior.point_factors import PointFactors
 from tallyfold.probability.counts import CountLikelihood
+from tallyfold.probability.distribution import CountDistribution
 from tallyfold.probability.fit_constant import fit_constant
-from tallyfold.probability.mixture import CountMixture
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,14 @@ class ConstantState:
 
 @dataclass(frozen=True)
 class ConstantStep:
-    """Fit one rate, and one dispersion, by maximum likelihood: done in a single step."""
+    """Fit one rate, and one dispersion, by maximum likelihood: done in a single step.
+
+    Without a likelihood the histogram itself is the fit; the rate is that of a Poisson with as many
+    zeros, or with the same mean if zeros are missing.
+    """
 
     cells: TrainingCells
-    likelihood: CountLikelihood
+    likelihood: CountLikelihood | None
     zeros_observed: bool
 
     def start(self, previous: object = None) -> ConstantState:
@@ -51,8 +56,18 @@ class ConstantStep:
 
     def advance(self, state: ConstantState, iteration: int) -> tuple[ConstantState, float]:
         """Fit the constant; the objective is the mean log pmf."""
+        if self.likelihood is None:
+            return self._histogram(state)
         fit = fit_constant(self.likelihood, state.value_V, state.frequency_V)
         return replace(state, rate=fit.rate, dispersion=fit.r), fit.log_pmf
+
+    def _histogram(self, state: ConstantState) -> tuple[ConstantState, float]:
+        share_V = state.frequency_V / state.frequency_V.sum()
+        rate = float(share_V @ state.value_V)
+        if self.zeros_observed:
+            rate = float(-np.log(max(share_V[-1], 1e-300)))
+        log_V = np.log(np.maximum(share_V, 1e-300))
+        return replace(state, rate=rate), float(share_V @ log_V)
 
     def validation_score(self, state: ConstantState) -> None:
         """Return None: there is nothing to stop early."""
@@ -68,7 +83,11 @@ class Constant(CountModel):
     zeros
         Whether cells without an entry are ``"missing"`` or ``"observed"`` zeros.
     likelihood, truncated
-        The distribution that is fitted, as in `BPTF`.
+        The distribution: the ``"histogram"`` of the training counts with a fitted tail, or one that
+        is fitted as in `BPTF`.
+    scale
+        For the histogram: the smallest and the largest value that counts can have; ``"auto"``
+        recognises a bounded scale, None never has one.
     statistic
         What ``predict`` answers with, whatever its `point`: the ``"mean"``, ``"median"`` or
         ``"mode"`` of the training counts; None follows `point`.
@@ -86,25 +105,32 @@ class Constant(CountModel):
     name: ClassVar[str] = "constant"
 
     zeros: Zeros = "missing"
-    likelihood: Literal["poisson", "negative-binomial"] = "negative-binomial"
+    likelihood: Literal["histogram", "poisson", "negative-binomial"] = "histogram"
     truncated: bool | None = None
+    scale: Scale = "auto"
     statistic: Literal["mean", "median", "mode"] | None = None
 
     def _likelihood(self) -> CountLikelihood:
+        if self.likelihood == "histogram":
+            return choose_likelihood("poisson", self.truncated, self.zeros)
         if self.zeros == "observed":  # all cells have one rate, so any family is closed here
             choose_likelihood("poisson", self.truncated, self.zeros)
             return CountLikelihood(self.likelihood, False)
         return choose_likelihood(self.likelihood, self.truncated, self.zeros)
 
     def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
-        step = ConstantStep(cells, self._likelihood(), self.zeros == "observed")
+        likelihood = None if self.likelihood == "histogram" else self._likelihood()
+        step = ConstantStep(cells, likelihood, self.zeros == "observed")
         rules = StoppingRules(max_iter=2, tol=1.0)  # the second step finds nothing to improve
         return [Phase("fit", step, step.start, rules)]
 
     def _make_fitted(
         self, state: ConstantState, axes: Sequence[Axis], cells: TrainingCells
     ) -> Fitted:
-        likelihood = self._likelihood()
+        likelihood, head = self._likelihood(), None
+        if self.likelihood == "histogram":
+            scale = tuple(self.scale) if isinstance(self.scale, list) else self.scale
+            head = histogram_head(*cells.histogram, scale)  # type: ignore[arg-type]
         values = [np.ones((len(axis) + 1, 1)) for axis in axes]
         values[0] = values[0] * state.rate
         return Fitted(
@@ -113,10 +139,14 @@ class Constant(CountModel):
             likelihood,
             state.dispersion if likelihood.dispersed else None,
             extra={"statistics": _statistics(state.value_V, state.frequency_V)},
+            head=head,
         )
 
     def _point(
-        self, positions: npt.NDArray[np.int32], point: str, predictive: CountMixture | None = None
+        self,
+        positions: npt.NDArray[np.int32],
+        point: str,
+        predictive: CountDistribution | None = None,
     ) -> Floats:
         """Return the same statistic of the training counts for every cell."""
         statistic = self.statistic or point

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,13 +14,17 @@ from tallyfold.data.formats.writing import axes_from_bytes, axes_to_bytes
 from tallyfold.errors import FormatError, StorageError
 from tallyfold.inference.fit import state_arrays
 from tallyfold.inference.fit.loop import Iteration
+from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.point_factors import PointFactors
-from tallyfold.posterior.predictive import Calibration
+from tallyfold.posterior.predictive import Calibration, matched_mixture
 from tallyfold.posterior.sampled_factors import SampledFactors
 from tallyfold.probability.counts import CountLikelihood
+from tallyfold.probability.distribution import CountDistribution
+from tallyfold.probability.hurdle import HurdleCounts
+from tallyfold.probability.mixture import CountMixture
 
 FACTORS: dict[str, type[GammaFactors] | type[PointFactors] | type[SampledFactors]] = {
     "gamma": GammaFactors,
@@ -30,6 +34,7 @@ FACTORS: dict[str, type[GammaFactors] | type[PointFactors] | type[SampledFactors
 
 Arrays = dict[str, npt.NDArray[Any]]
 Floats = npt.NDArray[np.float64]
+Moments = Callable[[npt.NDArray[np.int32]], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,8 @@ class Fitted:
         What takes in new cells without a fit, for models that have it.
     others
         What further members of a mixture of fits left.
+    head
+        The learned distribution of counts of at least one; None: that of the likelihood.
     """
 
     axes: tuple[Axis, ...]
@@ -99,6 +106,33 @@ class Fitted:
     parameters: dict[str, Any] = field(default_factory=dict)
     encoders: TrainedEncoders | None = None
     others: tuple[Fitted, ...] = ()
+    head: CountHead | None = None
+
+    @property
+    def has_distribution(self) -> bool:
+        """Whether there is a distribution of counts, not just a mean."""
+        return self.likelihood is not None or self.head is not None
+
+    def predictive(
+        self, positions: npt.NDArray[np.int32], moments: Moments | None = None
+    ) -> CountDistribution:
+        """Return the predictive distributions of cells; -1 is an unknown label.
+
+        `moments` gives mean and variance of the rates of cells, if factors do not.
+        """
+        moments = moments or self.moments
+        if self.head is None:
+            return self._by_likelihood(moments(positions))
+        amount = self.head.distribution(positions)
+        if self.likelihood is None or self.likelihood.truncated:
+            return amount
+        if self.factors is None:  # all cells have the same chance of a count
+            return HurdleCounts(np.full(len(positions), self.extra["log_zero"][0]), amount)
+        return HurdleCounts(self._by_likelihood(moments(positions)).log_pmf(0), amount)
+
+    def _by_likelihood(self, moments: tuple[Floats, Floats]) -> CountMixture:
+        assert self.likelihood is not None
+        return matched_mixture(*moments, self.likelihood, self.dispersion, self.calibration)
 
     @property
     def derived(self) -> tuple[DerivedAxis, ...]:
@@ -132,6 +166,8 @@ class Fitted:
         if self.factors is not None:
             arrays |= _named("factors/", self.factors.arrays())
         arrays |= _named("encoders/", state_arrays.to_arrays(self.encoders))
+        if self.head is not None:
+            arrays |= _named("head/", self.head.arrays())
         for number, other in enumerate(self.others):
             arrays |= _named(f"other_{number}/", other.arrays())
         return arrays | _named("extra/", self.extra)
@@ -155,6 +191,7 @@ class Fitted:
                 document["validation_score"],
                 _part(arrays, "extra/"),
                 encoders=TrainedEncoders.from_arrays(_part(arrays, "encoders/")),
+                head=CountHead.from_arrays(_part(arrays, "head/")),
                 others=tuple(
                     cls.restored(other, _part(arrays, f"other_{number}/"), folder)
                     for number, other in enumerate(document.get("others", ()))

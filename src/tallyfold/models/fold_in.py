@@ -41,17 +41,37 @@ PASSES = 3
 """How often the encoders pass over the new cells: shares and multipliers settle quickly."""
 
 
+def refuse_observed_zeros(fitted: Fitted) -> None:
+    """Refuse new cells where empty cells of new entities would be evidence, too."""
+    if fitted.parameters["zeros"] == "observed":
+        raise ParameterError(
+            "new cells can be taken in without a fit if zeros='missing' only: with observed zeros "
+            "every empty cell of the new entities is evidence too. Fit again."
+        )
+
+
 def fold_in(fitted: Fitted, counts: CountTensor, axis: str) -> Fitted:
     """Return the result of a fit with new entities of an axis."""
     number = _axis_number(fitted, counts, axis)
     extended = _with_new_entities(fitted, counts.axis(axis), number)
-    return _Intake(extended, counts, [number]).result()
+    return _taken_in(extended, counts, [number])
 
 
 def update(fitted: Fitted, counts: CountTensor) -> Fitted:
     """Return the result of a fit with the evidence of new cells of known entities."""
     _check_cells(counts)
-    return _Intake(fitted, counts, range(len(fitted.axes))).result()
+    return _taken_in(fitted, counts, range(len(fitted.axes)))
+
+
+def _taken_in(fitted: Fitted, counts: CountTensor, axes: Sequence[int]) -> Fitted:
+    """Take new cells into the factors of some axes, and into the margins of a count head."""
+    if fitted.factors is not None:
+        fitted = _Intake(fitted, counts, axes).result()
+    if fitted.head is None:
+        return fitted
+    sizes = [len(axis) for axis in fitted.axes]
+    head = fitted.head.added(_known_positions(fitted, counts), counts.counts, sizes)
+    return replace(fitted, head=head)
 
 
 @dataclass
@@ -272,11 +292,14 @@ def _axis_number(fitted: Fitted, counts: CountTensor, axis: str) -> int:
 
 def _with_new_entities(fitted: Fitted, axis: Axis, number: int) -> Fitted:
     """Give an axis more labels, each as an average entity for now."""
-    assert isinstance(fitted.factors, GammaFactors)
-    old, gammas = fitted.axes[number], fitted.factors.gammas
+    old = fitted.axes[number]
     labels = pa.concat_arrays([old.labels, axis.labels.cast(old.labels.type)])
     axes = list(fitted.axes)
     axes[number] = Axis.of_distinct(old.name, labels)
+    if fitted.factors is None:
+        return replace(fitted, axes=tuple(axes))
+    assert isinstance(fitted.factors, GammaFactors)
+    gammas = fitted.factors.gammas
     rows = np.minimum(np.arange(len(labels) + 1), len(old))
     gammas = gammas.replace(number, gammas.axes[number].rows(rows))
     sizes = [len(each) for each in axes]

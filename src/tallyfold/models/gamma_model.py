@@ -15,8 +15,10 @@ from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
 from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
+    Amount,
     Device,
     PositiveInt,
+    Scale,
     Seed,
     Share,
     TorchBackend,
@@ -67,6 +69,8 @@ class SweptModel(GammaModel):
     likelihood: Literal["poisson", "negative-binomial", "auto"] = "poisson"
     dispersion: Variance | None = None
     patience: PositiveInt = 10
+    amount: Amount = "negative-binomial"
+    scale: Scale = "auto"
 
     def _sweeps(
         self, cells: TrainingCells, held_out: CountTensor | None, n_components: int, family: str

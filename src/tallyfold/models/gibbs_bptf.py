@@ -24,7 +24,17 @@ from tallyfold.inference.schemes.gibbs import (
 )
 from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.parameters import Backend, Count, Positive, PositiveInt, Seed, Share, Zeros
+from tallyfold.models.parameters import (
+    Amount,
+    Backend,
+    Count,
+    Positive,
+    PositiveInt,
+    Scale,
+    Seed,
+    Share,
+    Zeros,
+)
 from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.posterior.sampled_factors import SampledFactors
 
@@ -55,6 +65,8 @@ class GibbsBPTF(CountModel):
     validation
         A share of the training cells to hold out (None: none). The predictive distribution is
         calibrated on them; they stop nothing. Not used with ``zeros="observed"``.
+    amount, scale
+        As in `BPTF`.
     random_state
         Seed of the chain and of the validation part.
     backend
@@ -95,6 +107,8 @@ class GibbsBPTF(CountModel):
     n_draws: PositiveInt = 50
     thin: PositiveInt = 2
     validation: Share | None = 0.1
+    amount: Amount = "negative-binomial"
+    scale: Scale = "auto"
     random_state: Seed = 0
     backend: Backend = "auto"
 

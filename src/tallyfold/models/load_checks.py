@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.models.fitted import Arrays, Fitted
+from tallyfold.models.head_checks import check_head
 from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.gamma_factors import GammaFactors
@@ -37,6 +38,7 @@ LEFT_BY: dict[str, type[Factors] | None] = {
     "ntf-ls": PointFactors,
     "constant": PointFactors,
     "mlp-tf": None,
+    "margins": None,
 }
 """The kind of factors that each model leaves."""
 MOST_LOG_RATE = math.log(1e300)
@@ -70,6 +72,9 @@ def check_loaded(fitted: Fitted, model: str) -> None:
         _check_encoders(fitted, model)
     _check_range(log_square, fitted.calibration)
     _check_extra(fitted, model)
+    if fitted.head is not None:
+        check_head(fitted.head, fitted.axes)
+    _require(model != "margins" or fitted.head is not None, "no count head")
     for other in fitted.others:
         _require(other.axes == fitted.axes and not other.others, "members of other axes")
         check_loaded(other, model)

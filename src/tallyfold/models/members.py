@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import logsumexp
 
 from tallyfold.errors import InterruptedWarning
 from tallyfold.models.fitted import Fitted
-from tallyfold.posterior.predictive import matched_mixture
-from tallyfold.probability.mixture import CountMixture
+from tallyfold.probability.categorical import mixed_categorical
+from tallyfold.probability.distribution import CountDistribution
+from tallyfold.probability.hurdle import HurdleCounts
+from tallyfold.probability.mixture import CountMixture, mixed
 
 Positions = npt.NDArray[np.int32]
 
@@ -53,8 +56,14 @@ def fit_members(
     return replace(whole[0], others=tuple(whole[1:]), reason="interrupted")
 
 
-def member_predictive(member: Fitted, positions: Positions) -> CountMixture:
-    """Return the predictive distributions of cells under one member."""
-    assert member.likelihood is not None
-    moments = member.moments(positions)
-    return matched_mixture(*moments, member.likelihood, member.dispersion, member.calibration)
+def mixed_predictive(members: Sequence[Fitted], positions: Positions) -> CountDistribution:
+    """Return the predictive distributions of cells, those of all members mixed."""
+    parts = [member.predictive(positions) for member in members]
+    if all(isinstance(part, CountMixture) for part in parts):
+        return mixed(parts)  # type: ignore[arg-type]
+    zeros = [part.log_zero_N for part in parts if isinstance(part, HurdleCounts)]
+    amount = mixed_categorical([part.given_positive() for part in parts])  # type: ignore[misc]
+    if not zeros:
+        return amount
+    log_zero_N = np.asarray(logsumexp(zeros, axis=0) - np.log(len(zeros)))
+    return HurdleCounts(log_zero_N, amount)

@@ -138,11 +138,6 @@ class MLPTF(CountModel):
         rate_N = rates(fitted.extra, positions, fitted.likelihood)
         return rate_N, np.zeros_like(rate_N)
 
-    def _calibrate(self, held_out: CountTensor) -> None:
-        # With observed zeros, cells that all have a count would calibrate the zeros away.
-        if self.zeros == "missing":
-            super()._calibrate(held_out)
-
     def _likelihood(self) -> CountLikelihood | None:
         if self.loss == "poisson":
             return choose_likelihood("poisson", self.truncated, self.zeros)

@@ -1,8 +1,8 @@
-"""StoppingRules for parameters, as data, and the one function that applies them."""
+"""Rules for parameters, as data, and the one function that applies them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, reduce
 from operator import or_
@@ -82,6 +82,23 @@ Zeros = Literal["missing", "observed"]
 Share = Annotated[float, number(0, 0.5, high_included=True)]
 Seed = Annotated[int, SEED]
 Device = Annotated[str, Rule(is_device, DEVICES)]
+Amount = Literal["negative-binomial", "head"]
+Scale = (
+    Literal["auto"]
+    | Annotated[
+        Sequence[int],
+        Rule(
+            lambda value: (
+                isinstance(value, list | tuple)
+                and len(value) == 2
+                and all(_is_integer(each) for each in value)
+                and 1 <= value[0] < value[1] <= 1000
+            ),
+            "a pair of whole numbers such as (1, 5)",
+        ),
+    ]
+    | None
+)
 Backend = Literal["auto", "numba", "numpy"]
 TorchBackend = Literal["auto", "numba", "numpy", "torch"]
 

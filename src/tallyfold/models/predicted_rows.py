@@ -80,7 +80,7 @@ def predicted_rows(
 
 
 def _predictions(model: CountModel, positions: Positions, level: float) -> list[Any]:
-    if model.fitted_.likelihood is None:
+    if not model.fitted_.has_distribution:
         return [model._point(positions, "mean")]
     predictive = model._predictive(positions)
     points = [model._point(positions, point, predictive) for point in ("mean", "median")]

@@ -8,6 +8,7 @@ from tallyfold.models.bptf import BPTF
 from tallyfold.models.constant import Constant
 from tallyfold.models.gibbs_bptf import GibbsBPTF
 from tallyfold.models.main_effects import MainEffects
+from tallyfold.models.margins import Margins
 from tallyfold.models.mlp_tf import MLPTF
 from tallyfold.models.ntf_ls import NTFLS
 from tallyfold.models.online_gibbs_bptf import OnlineGibbsBPTF
@@ -24,6 +25,7 @@ MODELS: dict[str, Any] = {
     "ptf-kl": PTFKL,
     "ntf-ls": NTFLS,
     "mlp-tf": MLPTF,
+    "margins": Margins,
     "main-effects": MainEffects,
     "constant": Constant,
 }

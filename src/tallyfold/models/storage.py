@@ -15,7 +15,7 @@ from tallyfold.models.parameters import check_parameters
 from tallyfold.version import __version__
 
 KIND = "tallyfold-model"
-VERSION = 2
+VERSION = 3
 EARLIEST = {"vae-bptf": 2}
 """The first version of the format that a kind of model can be read from; 1 if not here."""
 
@@ -60,15 +60,24 @@ def load(folder: str | os.PathLike[str]) -> Any:
             "intervals in another form. Fit the model again."
         )
     try:
-        model = kind(**document["parameters"])
+        parameters = _current(document["parameters"], kind, document["version"])
+        model = kind(**parameters)
         check_parameters(model.get_params(), kind.rules)
     except (KeyError, TypeError, OverflowError, ParameterError) as error:
         raise StorageError(f"{str(folder)!r} is damaged: its parameters: {error}") from error
-    given = {"parameters": model.get_params() | document["parameters"]}
+    given = {"parameters": model.get_params() | parameters}
     fitted = _restored(document.get("fitted") or {}, arrays, str(folder), kind.name)
     others = tuple(replace(other, **given) for other in fitted.others)
     model._fitted = replace(fitted, others=others, **given)
     return model
+
+
+def _current(parameters: dict[str, Any], kind: Any, version: int) -> dict[str, Any]:
+    """Return the parameters that a model of an earlier version of the format has today."""
+    if version < 3 and "amount" in kind.rules:
+        parameters = {"amount": "negative-binomial"} | parameters
+        parameters.pop("weight_variance", None)
+    return parameters
 
 
 def _restored(document: dict[str, Any], arrays: Arrays, folder: str, model: str) -> Fitted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,26 +29,26 @@ from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
 from tallyfold.inference.schemes.likelihood_choice import SWEEPS as CHOICE_SWEEPS
 from tallyfold.inference.schemes.likelihood_choice import LikelihoodChoice
-from tallyfold.inference.schemes.svi import SVIStep
+from tallyfold.inference.schemes.svi import SVIState, SVIStep
 from tallyfold.kernels.device import use_device
+from tallyfold.models.axis_sets import Interactions, axis_positions
 from tallyfold.models.base import choose_likelihood
 from tallyfold.models.fitted import Fitted, TrainedEncoders
-from tallyfold.models.fold_in import fold_in, update
+from tallyfold.models.fold_in import fold_in, refuse_observed_zeros, update
 from tallyfold.models.gamma_model import SweptModel, with_fisher_widths
-from tallyfold.models.members import fit_members, member_predictive
+from tallyfold.models.members import fit_members, mixed_predictive
 from tallyfold.models.paper_vae_bptf import PaperVAEBPTF
 from tallyfold.models.parameters import (
+    Amount,
     NonNegative,
     PositiveInt,
-    Rule,
-    Variance,
     check_parameters,
     integer,
     number,
 )
-from tallyfold.posterior.derived_axis import countable
 from tallyfold.posterior.gamma_factors import GammaFactors
-from tallyfold.probability.mixture import CountMixture, mixed
+from tallyfold.posterior.margin_effects import margin_effects
+from tallyfold.probability.distribution import CountDistribution
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,27 +64,18 @@ VISITS, VISITS_TOL = 100, 3e-4
 BATCH_WINDOW = 4
 """Of visits to drawn entities one may gain nothing by chance: this many in a row tell."""
 
-AXIS_SETS = Rule(
-    lambda value: (
-        isinstance(value, list | tuple)
-        and all(
-            isinstance(each, list | tuple) and all(isinstance(name, str) for name in each)
-            for each in value
-        )
-    ),
-    "a list of lists of axis names",
-)
-Interactions = Literal["auto", "none"] | Annotated[Sequence[Sequence[str]], AXIS_SETS]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class VAEBPTF(SweptModel):
     """Bayesian Poisson tensor factorization with encoders: the flagship.
 
-    The Gamma posterior of a factor is computed from the cells of its entity by a small network
-    that all entities share. Encoders start at BPTF's conjugate update and are trained to predict
-    held-out cells; combinations of axes, such as a user on a day, have Gamma multipliers with
-    encoders of their own. `VAEBPTF.paper` makes the model of the paper, `PaperVAEBPTF`.
+    Factors say what goes together; a count head says how many. What the cells of an entity, and of
+    every combination of entities, say of a count is a sum over these cells of functions of their
+    counts, and one small network, shared by all, turns the sums of a cell's labels into the
+    distribution of its count. With ``amount="negative-binomial"`` the counts are those of the
+    factors' rates: Gamma posteriors are computed by encoders that are trained to predict held-out
+    cells, and combinations of axes have Gamma multipliers. `VAEBPTF.paper` makes the model of the
+    paper, `PaperVAEBPTF`.
 
     Parameters
     ----------
@@ -92,7 +83,13 @@ class VAEBPTF(SweptModel):
         The number of components.
     zeros
         Whether cells without an entry are ``"missing"`` or ``"observed"`` zeros. With observed
-        zeros there is nothing to train encoders on, and this is BPTF.
+        zeros the factors are BPTF's, and say how probable it is that there is a count at all.
+    amount
+        ``"head"``: the distribution of a count of at least one is learned from margins.
+        ``"negative-binomial"``: it is that of the factors' rates, with encoders and multipliers.
+    scale
+        For a head: the smallest and the largest value that counts can have, such as (1, 5) for
+        stars; ``"auto"`` recognises a bounded scale, None never has one.
     likelihood, truncated, dispersion
         ``"poisson"``, ``"negative-binomial"``, or ``"auto"`` for the one with which a few sweeps
         of BPTF predict held-out cells better; whether of counts of at least one (None: if zeros
@@ -100,18 +97,19 @@ class VAEBPTF(SweptModel):
         calibrated in any case.
     interactions
         Which combinations of axes have multipliers: ``"auto"`` (all pairs, and all axes but one;
-        those that do not help stay at one), ``"none"``, or lists of axis names.
-    hidden_units, weight_variance
-        Of the networks: units of the hidden layer, and the variance of the Gaussian that pulls
-        their weights to the conjugate update.
+        those that do not help stay at one), ``"none"``, or lists of axis names. Not with a head.
+    hidden_units
+        Of the encoders' networks. Not used with a head.
     prior_shape, prior_rate
         Of the factors' Gamma prior. A rate of None is learnt, one per axis.
     max_iter, tol
-        At most `max_iter` iterations, of which sweeps take at most half; fewer if the score
-        changes by less than `tol`, relative. None: at most 200 sweeps and 100 visits.
+        At most `max_iter` sweeps, or with encoders iterations, of which sweeps take at most half;
+        fewer if the score changes by less than `tol`, relative. None: at most 200 sweeps and 100
+        visits of encoders. The head's training has a length of its own.
     validation, patience
-        A share of the training cells to hold out: to train the encoders on, to stop when they have
-        not been predicted better for `patience` iterations, and to calibrate on.
+        A share of the training cells to hold out: to stop when they have not been predicted better
+        for `patience` iterations, to train encoders on, and to calibrate on. A head is trained on
+        all cells, and draws cells to hold out itself.
     n_members
         Independent fits, each holding out other cells, whose predictive distributions are mixed.
     batch_entities
@@ -145,7 +143,7 @@ class VAEBPTF(SweptModel):
     n_components: PositiveInt = 10
     interactions: Interactions = "auto"
     hidden_units: PositiveInt = 8
-    weight_variance: Variance = 0.1
+    amount: Amount = "head"
     max_iter: PositiveInt | None = None
     tol: NonNegative | None = None
     n_members: PositiveInt = 1
@@ -212,8 +210,14 @@ class VAEBPTF(SweptModel):
 
     def _refuse_ignored(self) -> None:
         """Refuse parameters that the others leave without effect."""
+        listed = not isinstance(self.interactions, str)
+        if listed and self.amount == "head":
+            raise ParameterError(
+                "`interactions` as a list has no effect with amount='head', which learns from "
+                "all combinations. Leave it out, or use amount='negative-binomial'."
+            )
         needs_held_out = {
-            "`interactions` as a list": not isinstance(self.interactions, str),
+            "`interactions` as a list": listed,
             "`batch_entities`": self.batch_entities is not None,
             "likelihood='auto'": self.likelihood == "auto",
         }
@@ -240,8 +244,10 @@ class VAEBPTF(SweptModel):
         return plain
 
     @property
-    def _iteration_limit(self) -> int:
+    def _iteration_limit(self) -> int | None:
         """The limit of sweeps and visits together, and of a choice of likelihood before them."""
+        if self.amount == "head":
+            return None
         choice = CHOICE_SWEEPS if self.likelihood == "auto" else 0
         return choice + (SWEEPS + VISITS if self.max_iter is None else self.max_iter)
 
@@ -253,6 +259,8 @@ class VAEBPTF(SweptModel):
         """
         if self.max_iter is None:
             return SWEEPS
+        if self.amount == "head":
+            return self.max_iter
         share = self.max_iter // 2 if self.batch_entities is None else self.max_iter * 2 // 3
         return min(SWEEPS, max(1, share))
 
@@ -261,7 +269,9 @@ class VAEBPTF(SweptModel):
         few = sweeps.validation is None or sweeps.validation.cells.n_cells < LEAST_HELD_OUT
         choice = self._choice(sweeps) if sweeps.validation is not None else []
         begin = choice[0].step.chosen if choice else sweeps.start  # type: ignore[attr-defined]
-        if held_out is None or few:  # nothing to train on: BPTF
+        if self.amount == "head" and self.batch_entities is not None:
+            return [*choice, self._svi(sweeps, begin)]
+        if held_out is None or few or self.amount == "head":  # no encoders: sweeps of BPTF
             rules = StoppingRules(
                 SWEEPS if self.max_iter is None else self.max_iter,
                 SWEEPS_TOL if self.tol is None else self.tol,
@@ -286,7 +296,6 @@ class VAEBPTF(SweptModel):
             sweeps.validation.cells,
             self._combinations(sweeps.cells, held_out),
             hidden_units=self.hidden_units,
-            weight_variance=self.weight_variance,
             batch_entities=self.batch_entities,
             seed=self.random_state,
         )
@@ -295,10 +304,8 @@ class VAEBPTF(SweptModel):
         first = Phase("sweeps", sweeps, begin, StoppingRules(self._most_sweeps, 0.0, self.patience))
         if self.batch_entities is None:
             return [first, Phase("encoders", encoders, encoders.start, rules)]
-        n_iterations = self._most_sweeps
-        svi = SVIStep(sweeps, n_iterations, self.batch_entities, MOST_CELLS, self.random_state)
         return [
-            Phase("svi", svi, lambda state: svi.start(begin(state)), StoppingRules(n_iterations)),
+            self._svi(sweeps, begin),
             Phase(
                 "encoders",
                 encoders,
@@ -306,6 +313,13 @@ class VAEBPTF(SweptModel):
                 replace(rules, window=BATCH_WINDOW),
             ),
         ]
+
+    def _svi(self, sweeps: CAVIStep, begin: Callable[[Any], CAVIState]) -> Phase:
+        """Return sweeps over some entities at a time."""
+        assert self.batch_entities is not None
+        n_iterations = self._most_sweeps
+        svi = SVIStep(sweeps, n_iterations, self.batch_entities, MOST_CELLS, self.random_state)
+        return Phase("svi", svi, lambda s: svi.start(begin(s)), StoppingRules(n_iterations))
 
     def _caveat(self, outcome: Outcome) -> str:
         last = outcome.history[-1]
@@ -321,7 +335,7 @@ class VAEBPTF(SweptModel):
         if isinstance(self.interactions, str):
             return None if self.interactions == "auto" else []
         names = [axis.name for axis in tensor.axes]
-        sets = [_positions(each, names, tensor.shape) for each in self.interactions]
+        sets = [axis_positions(each, names, tensor.shape) for each in self.interactions]
         return list(dict.fromkeys(sets))
 
     def _combinations(self, cells: TrainingCells, held_out: CountTensor) -> list[Combinations]:
@@ -334,8 +348,9 @@ class VAEBPTF(SweptModel):
         )
 
     def _make_fitted(
-        self, state: CAVIState | EncoderState, axes: Sequence[Axis], cells: TrainingCells
+        self, state: CAVIState | SVIState | EncoderState, axes: Sequence[Axis], cells: TrainingCells
     ) -> Fitted:
+        state = state.sweep if isinstance(state, SVIState) else state
         state = self._with_encoders(state).active()
         family = "poisson" if state.dispersion is None else "negative-binomial"
         likelihood = choose_likelihood(family, self.truncated, self.zeros)
@@ -372,7 +387,10 @@ class VAEBPTF(SweptModel):
         return factors
 
     def interaction_effects(self, *axes: str, top: int = 10, level: float = 0.9) -> pd.DataFrame:
-        """Return the combinations of labels that are counted more often than their factors say.
+        """Return the combinations of labels with larger counts than their labels alone say.
+
+        With a head: larger, by the geometric mean of counts of at least one, than the labels' own
+        margins say together. With multipliers: larger rates than the factors say.
 
         Parameters
         ----------
@@ -384,7 +402,9 @@ class VAEBPTF(SweptModel):
             Of the multipliers' interval, from `low` to `high`.
         """
         check_parameters({"top": top, "level": level}, {"top": integer(1), "level": number(0, 1)})
-        factors = self.posterior_
+        factors, head = self.posterior_, self.fitted_.head
+        if head is not None:
+            return margin_effects(head, factors, axes, top, level)
         found = factors.gammas.derived
         asked = {factors.axis_number(name) for name in axes}
         for derived in found:
@@ -421,11 +441,7 @@ class VAEBPTF(SweptModel):
 
     def _changed(self, change: Callable[[Fitted], Fitted]) -> VAEBPTF:
         fitted = self.fitted_
-        if fitted.parameters["zeros"] == "observed":
-            raise ParameterError(
-                "new cells can be taken in without a fit if zeros='missing' only: with observed "
-                "zeros every empty cell of the new entities is evidence too. Fit again."
-            )
+        refuse_observed_zeros(fitted)
         model = type(self)(**self.get_params())
         others = tuple(change(other) for other in fitted.others)
         model._fitted = replace(change(fitted), others=others)
@@ -441,21 +457,5 @@ class VAEBPTF(SweptModel):
         rates = [member.calibration.rates(member.moments(positions)[0]) for member in self._members]
         return np.asarray(np.mean(rates, axis=0))
 
-    def _predictive(self, positions: npt.NDArray[np.int32]) -> CountMixture:
-        return mixed([member_predictive(member, positions) for member in self._members])
-
-
-def _positions(asked: Sequence[str], names: Sequence[str], shape: Sequence[int]) -> tuple[int, ...]:
-    """Return where axes stand; refuse sets of axes that cannot have multipliers."""
-    unknown = [name for name in asked if name not in names]
-    if unknown:
-        raise LabelError(f"there is no axis {unknown[0]!r}; there are {', '.join(names)}.")
-    where = tuple(sorted({names.index(name) for name in asked}))
-    if not 2 <= len(where) < len(names):
-        raise ParameterError(
-            f"a set of axes in `interactions` must have two axes or more, and not all "
-            f"{len(names)}; got {list(asked)!r}."
-        )
-    if not countable([shape[position] for position in where]):
-        raise ParameterError(f"there are too many combinations of {list(asked)!r} to number them.")
-    return where
+    def _predictive(self, positions: npt.NDArray[np.int32]) -> CountDistribution:
+        return mixed_predictive(self._members, positions)

@@ -44,7 +44,7 @@ def as_the_paper_ran_them(dataset: str, *, subsampled: bool = False) -> dict[str
 def under_the_same_zeros(dataset: str, *, subsampled: bool = False) -> dict[str, CountModel]:
     """Return all models with zeros missing, and the predictors that know no structure."""
     return {
-        FLAGSHIP: tf.VAEBPTF(),
+        FLAGSHIP: tf.VAEBPTF(amount="negative-binomial"),
         PAPER_FORM: paper_form(dataset, subsampled=subsampled, truncated=True),
         "BPTF": tf.BPTF(),
         "Online-Gibbs": tf.OnlineGibbsBPTF(),
@@ -57,8 +57,8 @@ def under_the_same_zeros(dataset: str, *, subsampled: bool = False) -> dict[str,
 
 def constants() -> dict[str, CountModel]:
     """Return the predictors that know no structure, with zeros missing."""
-    models = tf.MainEffects(), tf.Constant(likelihood="poisson"), tf.Constant()
-    return dict(zip(CONSTANTS, models, strict=True))
+    fitted = [tf.Constant(likelihood=family) for family in ("poisson", "negative-binomial")]
+    return dict(zip(CONSTANTS, [tf.MainEffects(), *fitted], strict=True))
 
 
 class Regime(NamedTuple):

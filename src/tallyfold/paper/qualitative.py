@@ -36,7 +36,7 @@ def _of_tensor(setting: Setting, name: str) -> dict[str, pd.DataFrame]:
     what = max(tensor.names[1:], key=lambda axis: len(tensor.axis(axis)))
     models: dict[str, CountModel] = {
         "zeros observed": tf.BPTF(zeros="observed", random_state=seed),
-        "zeros missing": tf.VAEBPTF(random_state=seed),
+        "zeros missing": tf.VAEBPTF(amount="negative-binomial", random_state=seed),
     }
     tables: dict[str, pd.DataFrame] = {}
     pair: tuple[Any, Any] | None = None

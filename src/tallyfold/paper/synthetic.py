@@ -53,7 +53,7 @@ def forms(n_components: int) -> dict[str, CountModel]:
     """Return the models that are tried."""
     return {
         PAPER_FORM: simulated_form(n_components),
-        FLAGSHIP: tf.VAEBPTF(n_components=n_components),
+        FLAGSHIP: tf.VAEBPTF(amount="negative-binomial", n_components=n_components),
         "BPTF": tf.BPTF(n_components=n_components),
         ZEROS_OBSERVED: tf.BPTF(n_components=n_components, zeros="observed"),
     }

@@ -97,13 +97,8 @@ class DerivedAxis:
 
     def resized(self, shape: Sequence[int]) -> DerivedAxis:
         """Return the axis with keys as on longer axes; the order of combinations stays."""
-        sizes, keys_P = tuple(shape[axis] for axis in self.axes), self.keys_P
-        below = 1  # how many combinations the axes after this one have
-        for old, new in zip(self.sizes[:0:-1], sizes[:0:-1], strict=True):
-            if new != old:
-                keys_P = keys_P + keys_P // (old * below) * ((new - old) * below)
-            below *= new
-        return replace(self, sizes=sizes, keys_P=keys_P)
+        sizes = tuple(shape[axis] for axis in self.axes)
+        return replace(self, sizes=sizes, keys_P=resized_keys(self.keys_P, self.sizes, sizes))
 
     def with_keys(self, keys_U: Ints) -> DerivedAxis:
         """Add rows for those of some sorted keys that have none, each a copy of the last row."""
@@ -175,6 +170,16 @@ def combination_keys(indices_NM: Cells, axes: Sequence[int], sizes: Sequence[int
         unknown_N |= indices_NM[:, axis] < 0
     key_N[unknown_N] = -1
     return key_N
+
+
+def resized_keys(keys_P: Ints, before: Sequence[int], after: Sequence[int]) -> Ints:
+    """Return the keys of the same combinations on longer axes."""
+    below = 1  # how many combinations the axes after this one have
+    for old, new in zip(before[:0:-1], after[:0:-1], strict=True):
+        if new != old:
+            keys_P = keys_P + keys_P // (old * below) * ((new - old) * below)
+        below *= new
+    return keys_P
 
 
 def rows_of_keys(key_N: Ints, keys_P: Ints) -> Ints:

@@ -1,7 +1,9 @@
 """A count whose rate is uncertain: the predictive distribution over posterior draws."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +14,7 @@ from scipy.special import logsumexp
 from tallyfold.errors import ParameterError, ShapeError
 from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.probability.counts import COUNTS, CountLikelihood, mixture_quantile
+from tallyfold.probability.tails import log_at_least, log_at_most
 
 BLOCK = 2**18
 """Draws times cells that are worked on at once: a few MB per intermediate array."""
@@ -91,6 +94,22 @@ class CountMixture:
         rate_nN = np.take_along_axis(self.rate_SN, which_nN, axis=0)
         r_nN = np.take_along_axis(self._r_SN, which_nN, axis=0)
         return self.likelihood.sample(rng, rate_nN, r_nN)
+
+    def log_at_least(self, y_N: ArrayLike) -> Floats:
+        """Return the log probability of a count of at least y."""
+        return log_at_least(self, y_N)
+
+    def log_at_most(self, y_N: ArrayLike) -> Floats:
+        """Return the log probability of a count of at most y."""
+        return log_at_most(self, y_N)
+
+    def given_positive(self) -> CountMixture:
+        """Return the distributions given that counts are at least one."""
+        return replace(self, likelihood=COUNTS[self.likelihood.family, True])
+
+    def with_zeros(self) -> CountMixture:
+        """Return the distributions without that condition."""
+        return replace(self, likelihood=COUNTS[self.likelihood.family, False])
 
     @property
     def _shape(self) -> tuple[int, ...]:

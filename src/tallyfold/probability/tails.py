@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,9 @@ from scipy.special import logsumexp
 
 from tallyfold.kernels.arrays import Floats
 from tallyfold.probability.counts import CountLikelihood
-from tallyfold.probability.mixture import CountMixture
+
+if TYPE_CHECKING:
+    from tallyfold.probability.mixture import CountMixture
 
 SMALL = 1e-250
 """Below it tails are summed in logarithms: a float is near its smallest."""
@@ -24,6 +26,7 @@ def log_at_least(mixture: CountMixture, y_N: ArrayLike) -> Floats:
     Examples
     --------
     >>> from tallyfold.probability.counts import COUNTS
+    >>> from tallyfold.probability.mixture import CountMixture
     >>> mixture = CountMixture(COUNTS["poisson", False], np.array([[1.0, 1.0]]))
     >>> log_at_least(mixture, [1, 1000]).round(3).tolist()  # the second is no float any more
     [-0.459, -5913.127]
@@ -37,6 +40,7 @@ def log_at_most(mixture: CountMixture, y_N: ArrayLike) -> Floats:
     Examples
     --------
     >>> from tallyfold.probability.counts import COUNTS
+    >>> from tallyfold.probability.mixture import CountMixture
     >>> mixture = CountMixture(COUNTS["poisson", False], np.array([[1.0, 5000.0]]))
     >>> log_at_most(mixture, [1, 0]).round(3).tolist()
     [-0.307, -5000.0]

@@ -29,12 +29,8 @@ PAPER_RATES = [1e-4, 1e-3, 1e-2]
 PAPER_L2 = [1e-3, 1e-2, 1e-1, 1.0, 10.0]
 
 SPACES: dict[str, dict[str, Sequence[Any]]] = {
-    # There is no grid in the literature: what the encoders are pulled by matters.
-    "vae-bptf": {
-        "n_components": PAPER_COMPONENTS,
-        "prior_shape": [0.3, 1.0, 3.0, 10.0],
-        "weight_variance": [0.01, 0.1, 1.0],
-    },
+    # There is no grid in the literature.
+    "vae-bptf": {"n_components": PAPER_COMPONENTS, "prior_shape": [0.3, 1.0, 3.0, 10.0]},
     # The values that appear in the paper's table of results; theta and eta go together.
     "vae-bptf-paper": {
         "n_components": [3, 5, 10, 15],
@@ -58,7 +54,8 @@ SPACES: dict[str, dict[str, Sequence[Any]]] = {
         "l2": PAPER_L2,
     },
     "main-effects": {"prior_shape": PAPER_SHAPES},
-    "constant": {"likelihood": ["poisson", "negative-binomial"]},
+    "margins": {"scale": ["auto", None]},
+    "constant": {"likelihood": ["histogram", "poisson", "negative-binomial"]},
 }
 """Ready spaces, by model: the paper's grids where it has one. Names with a comma between them are
 chosen together."""

@@ -18,6 +18,7 @@ from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup
 from tallyfold.inference.fit.folder import read_folder, write_folder
 from tallyfold.inference.fit.loop import Best, Iteration, Phase, Run
 from tallyfold.inference.fit.state_arrays import Arrays, from_arrays, to_arrays
+from tallyfold.kernels.hashing import cell_hashes, mixed
 
 KIND = "tallyfold-checkpoint"
 CELLS_AT_ONCE = 1 << 20
@@ -161,17 +162,7 @@ def fingerprint(tensor: CountTensor, group: ProcessGroup = ALONE) -> str:
     total = np.zeros(2, dtype=np.uint64)
     for start in range(0, tensor.nnz, CELLS_AT_ONCE):
         part = slice(start, start + CELLS_AT_ONCE)
-        hash_N = _mixed(tensor.counts[part].astype(np.uint64))
-        for m in range(tensor.indices.shape[1]):
-            hash_N = _mixed(hash_N ^ tensor.indices[part, m].astype(np.uint64))
-        total += np.array([hash_N.sum(), _mixed(hash_N).sum()], dtype=np.uint64)
+        hash_N = cell_hashes(tensor.counts[part].astype(np.uint64), tensor.indices[part].T)
+        total += np.array([hash_N.sum(), mixed(hash_N).sum()], dtype=np.uint64)
     cells = group.all_gather(total[None]).sum(axis=0, dtype=np.uint64)
     return hashlib.sha256(repr((tensor.names, tensor.shape, cells.tolist())).encode()).hexdigest()
-
-
-def _mixed(number_N: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Scramble numbers (the last steps of SplitMix64); overflow is meant."""
-    number_N = number_N + np.uint64(0x9E3779B97F4A7C15)
-    number_N = (number_N ^ (number_N >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    number_N = (number_N ^ (number_N >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return number_N ^ (number_N >> np.uint64(31))

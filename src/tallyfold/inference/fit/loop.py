@@ -71,12 +71,16 @@ class Phase:
         it has validation scores); the first phase is given None. It must be cheap.
     stopping
         When the phase ends.
+    anew
+        Whether validation scores of this phase cannot be compared with those before: the best
+        state is then one of this phase or of later ones.
     """
 
     name: str
     step: Step[Any]
     begin: Callable[[Any], Any]
     stopping: StoppingRules = field(default_factory=StoppingRules)
+    anew: bool = False
 
 
 class Best(NamedTuple):
@@ -116,6 +120,8 @@ class Run:
         state = self.best.state if self.best is not None and is_own else self.state
         first = phases[self.phase + 1].begin(state)
         self.state, self.phase, self.before = first, self.phase + 1, len(self.history)
+        if phases[self.phase].anew:
+            self.best = None
 
 
 class Outcome(NamedTuple):

@@ -30,6 +30,8 @@ class StoppingRules:
         deviation of the last `window`, for steps whose objective is noisy.
     min_iter
         Nothing but `max_iter` stops a phase before `min_iter` iterations.
+    scheduled
+        Whether `max_iter` iterations are all that was planned: a phase that makes them is done.
     """
 
     max_iter: int | None = None
@@ -37,6 +39,7 @@ class StoppingRules:
     patience: int | None = 10
     window: int = 1
     min_iter: int = 2
+    scheduled: bool = False
 
     def reason(self, objectives: Sequence[float], since_best: int | None) -> Reason | None:
         """Return why a phase ends, given its objectives; None if it goes on.
@@ -45,7 +48,7 @@ class StoppingRules:
         """
         number = len(objectives)
         if self.max_iter is not None and number >= self.max_iter:
-            return "max_iter"
+            return "converged" if self.scheduled else "max_iter"
         if number < self.min_iter:
             return None
         if since_best is not None and self.patience is not None and since_best >= self.patience:

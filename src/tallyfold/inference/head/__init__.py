@@ -1,0 +1,1 @@
+"""How the count head is trained."""

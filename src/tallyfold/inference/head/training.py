@@ -1,0 +1,133 @@
+"""One member of a count head in training: AdamW with warm-up and a cosine to zero."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.inference.head.recipe import Recipe
+from tallyfold.kernels.head_network import HeadNetwork, loss_gradient, probabilities
+
+Singles = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+
+DECAYS = 0.9, 0.99
+NEW_INPUTS = 0.3
+STRIDE = 7919
+"""A prime: how much further each pass over the rows begins."""
+MOST_LOOKED_AT = 20_000
+"""Held-out cells that decide when to stop; all decide whether a stage is kept."""
+
+
+class Member(NamedTuple):
+    """A network's parameters on their way, and the running means of AdamW."""
+
+    params_P: Singles
+    mean_P: Singles
+    square_P: Singles
+
+
+def first_member(network: HeadNetwork, log_base_B: Singles, recipe: Recipe, seed: int) -> Member:
+    """Return a network that predicts the histogram of all counts, nearly."""
+    rng = np.random.default_rng([seed, 7])
+    params_P = np.zeros(network.n_params, dtype=np.float32)
+    w1, b1, w2, b = network.unpack(params_P)
+    w1[:] = rng.standard_normal(w1.shape) * np.sqrt(1 / network.n_inputs)
+    b1[:] = rng.standard_normal(b1.shape) * 0.1
+    w2[: network.n_hidden] = rng.standard_normal((network.n_hidden, w2.shape[1]))
+    w2 *= recipe.first_scale
+    b[:] = log_base_B
+    return Member(params_P, np.zeros_like(params_P), np.zeros_like(params_P))
+
+
+def widened(
+    member: Member, network: HeadNetwork, smaller: HeadNetwork, params_P: Singles, old_D: Ints
+) -> Member:
+    """Return a network with more inputs that gives what a smaller one gives, for now.
+
+    `old_D` are the positions of the smaller one's inputs. New inputs reach the hidden units by the
+    member's own first weights, made small.
+    """
+    w1, b1, w2, b = network.unpack(member.params_P)
+    old_w1, old_b1, old_w2, old_b = smaller.unpack(params_P)
+    w1 *= NEW_INPUTS
+    w1[old_D], b1[:], b[:] = old_w1, old_b1, old_b
+    w2[:] = 0
+    w2[: network.n_hidden] = old_w2[: network.n_hidden]
+    w2[network.n_hidden + old_D] = old_w2[network.n_hidden :]
+    return member
+
+
+def held_out_rows(n_cells: int, n_first: int, member: int, recipe: Recipe) -> slice:
+    """Return the rows a member is scored on: cells stand in a drawn order, so a range will do.
+
+    If some cells stand first, those are the first member's.
+    """
+    width = int(n_cells * recipe.held_out)
+    if n_first == 0 or recipe.n_members == 1:
+        return slice(member * width, (member + 1) * width)
+    if member == 0:
+        return slice(0, n_first)
+    width = min(width, (n_cells - n_first) // (recipe.n_members - 1))
+    return slice(n_first + (member - 1) * width, n_first + member * width)
+
+
+def advance(
+    member: Member,
+    network: HeadNetwork,
+    z_ND: Singles,
+    bin_N: Ints,
+    held_out: slice,
+    recipe: Recipe,
+    first_step: int,
+) -> Member:
+    """Train for the steps up to the next look, on all rows but the held-out ones."""
+    if recipe.steps == 0:
+        return member
+    params_P, mean_P, square_P = (array.copy() for array in member)
+    gradient_P, decayed_P = np.empty_like(params_P), _decayed(network)
+    n_rows = len(bin_N) - (held_out.stop - held_out.start)
+    batch = min(recipe.batch, n_rows)
+    per_pass = n_rows // batch
+    keep, keep_square = DECAYS
+    for step in range(first_step, min(first_step + recipe.steps_per_look, recipe.steps)):
+        turn, number = divmod(step, per_pass)
+        rows = _rows(
+            number * batch + (turn * 7919) % (n_rows - per_pass * batch + 1), batch, held_out
+        )
+        loss_gradient(network, params_P, z_ND[rows], bin_N[rows], gradient_P)
+        mean_P += (1 - keep) * (gradient_P - mean_P)
+        square_P += (1 - keep_square) * (gradient_P * gradient_P - square_P)
+        share = min(1.0, (step + 1) / recipe.warm_up)
+        share *= 0.5 * (1 + np.cos(np.pi * step / recipe.steps))
+        size = np.sqrt(square_P / (1 - keep_square ** (step + 1))) + 1e-8
+        params_P -= np.float32(share * recipe.rate / (1 - keep ** (step + 1))) * mean_P / size
+        params_P -= np.float32(share * recipe.decay) * decayed_P * params_P
+    return Member(params_P, mean_P, square_P)
+
+
+def log_scores(
+    params_P: Singles, network: HeadNetwork, z_ND: Singles, bin_N: Ints
+) -> npt.NDArray[np.float64]:
+    """Return the log probability of each row's bin."""
+    prob_NB = probabilities(network, params_P, z_ND)
+    return np.log(np.maximum(prob_NB[np.arange(len(bin_N)), bin_N], 1e-30)).astype(np.float64)
+
+
+def _rows(start: int, batch: int, held_out: slice) -> slice | Ints:
+    """Return rows from `start` on, as if the held-out ones were not there."""
+    if start + batch <= held_out.start:
+        return slice(start, start + batch)
+    width = held_out.stop - held_out.start
+    if start >= held_out.start:
+        return slice(start + width, start + width + batch)
+    rows_B = np.arange(start, start + batch)
+    return np.where(rows_B < held_out.start, rows_B, rows_B + width)
+
+
+def _decayed(network: HeadNetwork) -> Singles:
+    """Return one for weights, zero for biases."""
+    ones = [1.0, 0.0, 1.0, 0.0]
+    return np.repeat(np.array(ones, dtype=np.float32), network.sizes)

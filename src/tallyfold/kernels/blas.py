@@ -1,0 +1,47 @@
+"""One thread for BLAS, so that products of matrices have the same bits on any machine's threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+from tallyfold.kernels.threads import thread_count
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+_lock = threading.Lock()
+_users: list[Any] = []
+"""Whoever is inside; the first one's limit holds until the last one leaves."""
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread inside a ``with`` block; several threads may be inside at once."""
+    with _lock:
+        _users.append(_controller().limit(limits=1, user_api="blas") if not _users else None)
+    try:
+        yield
+    finally:
+        with _lock:
+            limit = _users[0]
+            _users.pop()
+            if not _users:
+                limit.restore_original_limits()
+
+
+def side_by_side(work: Callable[[T], U], items: Iterable[T]) -> list[U]:
+    """Do independent pieces of BLAS work on as many threads as kernels use, one each."""
+    with one_blas_thread(), ThreadPoolExecutor(thread_count()) as pool:
+        return list(pool.map(work, items))
+
+
+@cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController()

@@ -1,0 +1,65 @@
+"""Whether a count head read from a folder can be one, checked when a model is loaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tallyfold.kernels.head_network import HeadNetwork
+from tallyfold.posterior.count_head import N_RESIDUALS, CountHead
+
+MOST_PARAMETER = 1e6
+
+
+def check_head(head: CountHead, axes: Sequence[Any]) -> None:
+    """Raise a ValueError that says what cannot be, if something cannot."""
+    lower, base = head.bins.lower_B, head.base_B
+    ordered = lower.ndim == 1 and len(lower) > 0 and lower[0] >= 1 and np.all(np.diff(lower) > 0)
+    _require(bool(ordered) and lower.dtype == np.int64, "bins of counts that are not in order")
+    _require(head.bins.upper is None or head.bins.upper == lower[-1], "a scale that cannot be")
+    _require(base.shape == lower.shape and bool(np.all(base > 0)), "shares of other bins")
+    _require((head.tail is None) == (head.bins.upper is not None), "a tail that cannot be")
+    if head.tail is not None:
+        _require(-0.5 <= head.tail.offset <= 1e6, "a tail that cannot be")
+    n_functions = len(head.statistics.thresholds_T) + 1
+    _require(head.statistics.mean_F.shape == (n_functions,), "functions of counts without a mean")
+    _require(len(head.stages) <= 2, "more stages than there are")
+    for table in head.tables:
+        _check_table(head, table, axes)
+    for number, stage in enumerate(head.stages):
+        n_inputs = len(head.tables) * (n_functions + 1 + N_RESIDUALS * number)
+        network = HeadNetwork(n_inputs, stage.n_hidden, head.shapes_QB)
+        fits = stage.params_MP.ndim == 2 and stage.params_MP.shape[1] == network.n_params
+        _require(fits and len(stage.params_MP) > 0, "networks of another size")
+        _require(stage.params_MP.dtype == np.float32, "networks of another type")
+        bounded = bool(np.all(np.abs(stage.params_MP) <= MOST_PARAMETER))
+        _require(bounded, "networks whose parameters are beyond all bounds")
+        shapes = stage.centre_D.shape == stage.spread_D.shape == (n_inputs,)
+        _require(shapes and bool(np.all(stage.spread_D > 0)), "inputs of another size")
+
+
+def _check_table(head: CountHead, table: Any, axes: Sequence[Any]) -> None:
+    own = set(table.axes)
+    there = len(own) == len(table.axes) > 0 and own <= set(range(len(axes)))
+    _require(there, "margins of axes that are not there")
+    sizes = tuple(len(axes[axis]) for axis in table.axes)
+    _require(table.sizes == sizes, "margins of axes of another size")
+    keys = table.keys_P
+    ordered = keys.ndim == 1 and keys.dtype == np.int64 and bool(np.all(np.diff(keys) > 0))
+    _require(ordered, "combinations that are not in order")
+    inside = not len(keys) or (keys[0] >= 0 and keys[-1] < math.prod(sizes))
+    _require(bool(inside), "combinations that are not there")
+    width = head.n_functions + (N_RESIDUALS if len(head.stages) == 2 else 0)
+    _require(table.sums_PF.shape == (len(keys), width), "sums of other combinations")
+    sound = table.sums_PF.dtype.kind == "i" and bool(np.all(table.sums_PF[:, :1] >= 0))
+    _require(sound, "sums that cannot be")
+    fits = table.strength_F.shape == (width - 1,) and bool(np.all(table.strength_F > 0))
+    _require(fits, "margins whose pull to the mean cannot be")
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(f"it has {otherwise}")

@@ -1,0 +1,95 @@
+"""Margins: the count head alone, without factors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.data.axis import Axis
+from tallyfold.data.tensor import CountTensor
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.fit.loop import Phase
+from tallyfold.models.base import CountModel, Floats, choose_likelihood
+from tallyfold.models.fitted import Fitted
+from tallyfold.models.fold_in import fold_in, refuse_observed_zeros, update
+from tallyfold.models.parameters import Scale, Seed, Zeros
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Margins(CountModel):
+    """Counts of at least one, from the margins of all combinations of axes; no factors.
+
+    A small network turns what the cells of each of a cell's labels, and of their combinations, say
+    of counts into the distribution of the cell's count. It finds no components: whoever claims that
+    factors help to predict counts must beat it.
+
+    Parameters
+    ----------
+    zeros
+        Whether cells without an entry are ``"missing"`` or ``"observed"`` zeros. If observed, a
+        zero is as probable in one cell as in another.
+    scale
+        The smallest and the largest value that counts can have, such as (1, 5) for stars;
+        ``"auto"`` recognises a bounded scale, None never has one.
+    random_state
+        Seed of the folds, of held-out cells and of the networks.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> train, test = tf.split(tf.load_demo())
+    >>> model = tf.Margins().fit(train)
+    >>> bool(model.score(test) > tf.Constant().fit(train).score(test))
+    True
+    """
+
+    name: ClassVar[str] = "margins"
+    many_processes: ClassVar[bool] = True
+
+    zeros: Zeros = "missing"
+    scale: Scale = "auto"
+    random_state: Seed = 0
+
+    def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
+        return []
+
+    @property
+    def _has_head(self) -> bool:
+        return True
+
+    def _make_fitted(self, state: None, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
+        n_all = float(np.prod(cells.shape, dtype=float))
+        log_zero = np.log(max(1 - cells.n_cells / n_all, 1e-300))
+        likelihood = choose_likelihood("poisson", None, self.zeros)
+        return Fitted(tuple(axes), None, likelihood, None, extra={"log_zero": np.array([log_zero])})
+
+    def _rates(self, positions: npt.NDArray[np.int32]) -> Floats:
+        return self._predictive(positions).mean()
+
+    def fold_in(self, counts: CountTensor, axis: str) -> Margins:
+        """Return a model that also knows new entities of an axis, from their cells alone.
+
+        Their cells are added to the margins; nothing is trained again.
+
+        Parameters
+        ----------
+        counts
+            The new entities' cells.
+        axis
+            The axis they are on.
+        """
+        return self._changed(lambda fitted: fold_in(fitted, counts, axis))
+
+    def partial(self, counts: CountTensor) -> Margins:
+        """Return a model that has also seen new cells of entities it knows."""
+        return self._changed(lambda fitted: update(fitted, counts))
+
+    def _changed(self, change: Callable[[Fitted], Fitted]) -> Margins:
+        refuse_observed_zeros(self.fitted_)
+        model = type(self)(**self.get_params())
+        model._fitted = change(self.fitted_)
+        return model

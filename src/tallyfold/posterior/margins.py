@@ -1,0 +1,162 @@
+"""What the cells of a combination of labels say: sums of fixed functions of their counts.
+
+An entity's word is a sum over its cells of functions of the count, as in the paper's encoders; here
+the functions are fixed (one, ln y, steps y > t) and a network shared by all comes after the sums.
+Every proper subset of axes has such sums: an author, a word, an author's year.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.posterior.derived_axis import combination_keys, resized_keys, rows_of_keys
+
+Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+
+UNIT = 2**16
+"""Numbers that are no whole ones are summed in units of 1 / UNIT: sums are exact in any order."""
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The functions of a count that are summed: one, ln y, and whether y exceeds thresholds.
+
+    Attributes
+    ----------
+    thresholds_T
+        The counts that are to be exceeded.
+    mean_F
+        The mean of each function over all cells but the first's: ln y and the steps.
+    """
+
+    thresholds_T: Ints
+    mean_F: Floats
+
+    @classmethod
+    def of(cls, value_V: Ints, times_V: Ints) -> Statistics:
+        """Choose thresholds at quantiles of a histogram of counts."""
+        at_Q = np.searchsorted(np.cumsum(times_V) / times_V.sum(), QUANTILES)
+        value_Q = value_V[np.minimum(at_Q, len(value_V) - 1)]
+        found = sorted({int(value) for value in value_Q if value < value_V[-1]})
+        if found and found[0] > 1:
+            found.insert(0, found[0] - 1)
+        thresholds_T = np.array(found, dtype=np.int64)
+        value_VF = _functions(value_V, thresholds_T)[:, 1:] / UNIT
+        return cls(thresholds_T, times_V @ value_VF / times_V.sum())
+
+    def values(self, counts_N: Ints) -> Ints:
+        """Return the functions of each count, in whole units."""
+        return _functions(counts_N, self.thresholds_T)
+
+
+def _functions(counts_N: Ints, thresholds_T: Ints) -> Ints:
+    logs_N = np.round(np.log(counts_N) * UNIT).astype(np.int64)
+    steps = [(counts_N > t) * np.int64(UNIT) for t in thresholds_T.tolist()]
+    return np.stack([np.ones_like(logs_N), logs_N, *steps], axis=1)
+
+
+@dataclass(frozen=True)
+class MarginTable:
+    """Sums over the cells of each combination of some axes.
+
+    Attributes
+    ----------
+    axes, sizes, keys_P
+        As in `DerivedAxis`: which axes, their sizes, and the combinations seen.
+    sums_PF
+        The number of cells, then sums in units of 1 / UNIT.
+    strength_F
+        After how many cells a combination's own mean counts as much as that of all cells, for each
+        function but the first.
+    """
+
+    axes: tuple[int, ...]
+    sizes: tuple[int, ...]
+    keys_P: Ints
+    sums_PF: npt.NDArray[np.integer]
+    strength_F: Floats
+
+    def rows_of(self, indices_NM: npt.NDArray[np.integer[Any]]) -> Ints:
+        """Return the rows of cells; the number of rows for combinations never seen."""
+        return rows_of_keys(combination_keys(indices_NM, self.axes, self.sizes), self.keys_P)
+
+    def sums_at(self, row_N: Ints) -> Ints:
+        """Return the sums at rows; zeros for combinations never seen."""
+        if len(self.keys_P) == 0:
+            return np.zeros((len(row_N), self.sums_PF.shape[1]), dtype=np.int64)
+        seen_N = row_N < len(self.keys_P)
+        sums_NF = self.sums_PF[np.where(seen_N, row_N, 0)].astype(np.int64)
+        sums_NF[~seen_N] = 0
+        return sums_NF
+
+    def resized(self, shape: Sequence[int]) -> MarginTable:
+        """Return the table with keys as on longer axes; the order of combinations stays."""
+        sizes = tuple(shape[axis] for axis in self.axes)
+        return replace(self, sizes=sizes, keys_P=resized_keys(self.keys_P, self.sizes, sizes))
+
+    def added(self, key_N: Ints, value_NF: Ints) -> MarginTable:
+        """Return the table with the values of further cells in its sums."""
+        new_U, row_N = np.unique(key_N, return_inverse=True)
+        sums_UF = np.zeros((len(new_U), value_NF.shape[1]), dtype=np.int64)
+        np.add.at(sums_UF, row_N, value_NF)
+        keys_P = np.union1d(self.keys_P, new_U)
+        sums_PF = np.zeros((len(keys_P), value_NF.shape[1]), dtype=np.int64)
+        sums_PF[rows_of_keys(self.keys_P, keys_P)] += self.sums_PF
+        sums_PF[rows_of_keys(new_U, keys_P)] += sums_UF
+        return replace(self, keys_P=keys_P, sums_PF=compact(sums_PF))
+
+    def inputs(self, sums_NF: Ints, mean_F: Floats, scale: float = 1.0) -> Singles:
+        """Return a network's inputs: ln(1 + cells), and means pulled to those of all cells.
+
+        `scale` makes up for cells left out of the sums.
+        """
+        cells_N1 = scale * sums_NF[:, :1]
+        shrunk_NF = sums_NF[:, 1:] * (scale / UNIT) + self.strength_F * mean_F
+        shrunk_NF /= cells_N1 + self.strength_F
+        return np.hstack([np.log1p(cells_N1), shrunk_NF]).astype(np.float32)
+
+
+def compact(sums_PF: Ints) -> npt.NDArray[np.integer]:
+    """Return sums as 32-bit integers, if they fit."""
+    fits = np.abs(sums_PF).max(initial=0) < 2**31
+    return sums_PF.astype(np.int32) if fits else sums_PF
+
+
+def pull_strength(
+    value_NF: Ints, sums_PF: npt.NDArray[np.integer], least: float, most: float = 100.0
+) -> Floats:
+    """Return the variance inside of combinations over that between them, by moments."""
+    cells_P = sums_PF[:, 0].astype(np.float64)
+    several_P = cells_P > 1
+    number_NF = value_NF[:, 1:] / UNIT
+    if several_P.sum() <= 20:
+        return np.full(number_NF.shape[1], 10.0)
+    all_F = number_NF.var(axis=0) + 1e-12
+    total_PF = sums_PF[several_P, 1:] / UNIT
+    # sums of squares over combinations of several cells: all cells' less the lone ones'
+    lone_F = (sums_PF[~several_P, 1:] / UNIT) ** 2
+    squares_F = (number_NF**2).sum(axis=0) - lone_F.sum(axis=0)
+    inside_F = squares_F - (total_PF**2 / cells_P[several_P, None]).sum(axis=0)
+    inside_F /= np.maximum((cells_P[several_P] - 1).sum(), 1)
+    ratio_F = inside_F / np.maximum(all_F - inside_F, 0.01 * all_F)
+    return np.asarray(np.clip(ratio_F, least, most))
+
+
+def axis_sets(n_axes: int, most: int = 32) -> list[tuple[int, ...]]:
+    """Return the sets of axes that have margins: singles, all but one, pairs; at most `most`.
+
+    With five axes and more, sets between pairs and all but one are left out.
+    """
+    from itertools import combinations
+
+    axes: Sequence[int] = range(n_axes)
+    sizes = range(1, n_axes) if n_axes < 5 else (1, n_axes - 1, 2)
+    return [each for size in sizes for each in combinations(axes, size)][:most]
