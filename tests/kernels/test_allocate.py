@@ -67,6 +67,15 @@ def test_binomial_draws_are_exact(n, p):
     assert_binomial(np.array([draw_binomial(stream, n, p) for _ in range(40_000)]), n, p)
 
 
+@pytest.mark.parametrize(("n", "p"), [(1000, 0.0099), (1000, 0.0101)])
+def test_binomial_draws_reach_into_the_tail(n, p):
+    """By inversion and by rejection; bins of equal mass are too wide to see a tail cut off."""
+    stream = np.array([1, 2, 3, 0], dtype=np.uint64)
+    draws = np.array([draw_binomial(stream, n, p) for _ in range(40_000)])
+    far = int((draws > 20).sum())
+    assert stats.binomtest(far, len(draws), stats.binom.sf(20, n, p)).pvalue > 1e-3
+
+
 def test_a_huge_count_has_the_right_mean_and_spread():
     stream = np.array([1, 2, 3, 0], dtype=np.uint64)
     n, p = 2**52, 0.25
