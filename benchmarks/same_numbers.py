@@ -7,7 +7,9 @@
 process and in two, and keeps scores and hashes of predictions. `compare` lists what differs by more
 than 1e-9, relative; how iterations are counted is listed, but is no difference. Only names that
 users have are used, so that the script outlives the inside. `same_numbers_0_1.json` is what version
-0.1 gave, with `--data` a folder of the real tensors.
+0.1 gave, with `--data` a folder of the real tensors. Last digits depend on the machine, and fits by
+L-BFGS may turn them into the third (a negative binomial VAE-BPTF, fold-in): where such a fit
+differs, record version 0.1 on the same machine and compare with that.
 """
 
 import argparse

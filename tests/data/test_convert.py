@@ -59,7 +59,7 @@ def test_bad_arrays():
         CountTensor.from_array(np.array([1, 2]))
     with pytest.raises(ShapeError, match="name all 2 axes; got 1"):
         CountTensor.from_array(np.eye(2), ["a"])
-    with pytest.raises(ShapeError, match="axis 'a' has 3 labels; the array has 2 places"):
+    with pytest.raises(ShapeError, match="axis 'a' has 3 labels; the size of the array there is 2"):
         CountTensor.from_array(np.eye(2), [Axis("a", [1, 2, 3]), "b"])
     with pytest.raises(ParameterError, match="got list"):
         CountTensor.from_array([[1, 2]])

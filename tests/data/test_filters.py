@@ -50,6 +50,12 @@ def test_top_keeps_the_largest_totals_and_reports_the_rest():
     assert "dropped: see .dropped" in repr(tensor)
 
 
+def test_top_keeps_the_earlier_of_labels_that_tie():
+    frame = pd.DataFrame({"who": ["ann", "bob", "ann"], "word": ["cake", "apple", "bread"]})
+    tensor = CountTensor.from_frame(frame, axes=["who", "word"], top={"word": 2})
+    assert tensor.axis("word").labels.to_pylist() == ["apple", "bread"]
+
+
 def test_filters_that_change_nothing_report_nothing():
     frame = pd.DataFrame({"who": list("ab"), "word": list("xy")})
     tensor = CountTensor.from_frame(

@@ -79,6 +79,7 @@ def test_splits_do_not_depend_on_the_order_of_rows(rows):
 def test_different_seeds_differ():
     tensor = CountTensor.from_array(np.ones((20, 20), int))
     assert split(tensor, random_state=0) != split(tensor, random_state=1)
+    assert k_folds(tensor, random_state=0) != k_folds(tensor, random_state=1)
 
 
 def test_every_cell_is_as_likely_to_be_held_out():

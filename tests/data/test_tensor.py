@@ -6,6 +6,7 @@ from hypothesis import given
 from tests.data.strategies import tensors
 
 from tallyfold import Axis, CountTensor
+from tallyfold.data.cells import merge_cells
 from tallyfold.errors import CountError, LabelError, ParameterError, ShapeError
 
 
@@ -166,3 +167,11 @@ def test_no_cells_on_axes_whose_product_passes_64_bits() -> None:
     axes = [Axis.numbered(name, 3_000_000) for name in ("a", "b", "c")]
     tensor = CountTensor(axes, np.empty((0, 3), np.int32), np.empty(0, np.int64))
     assert (tensor.nnz, tensor.size) == (0, 27 * 10**18)
+
+
+def test_cells_whose_keys_need_two_words_are_sorted_by_every_axis() -> None:
+    columns = [[0, 0, 0], [7, 7, 7], [2, 1, 1], [0, 5, 4]]  # in order on the first two axes
+    codes = [np.array(column, np.int32) for column in columns]
+    cells = merge_cells(codes, np.array([1, 2, 3]), (2**31 - 1,) * 4)
+    assert cells.indices_NM.tolist() == [[0, 7, 1, 4], [0, 7, 1, 5], [0, 7, 2, 0]]
+    assert cells.counts_N.tolist() == [3, 2, 1]

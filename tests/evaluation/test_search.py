@@ -492,6 +492,22 @@ def test_a_search_that_was_killed_goes_on(tensor, fits, tmp_path, monkeypatch):
     assert 0 <= again <= 2
 
 
+def test_a_trial_killed_between_two_choices_does_not_stop_a_large_grid(tensor, fits):
+    """Nearly all of a space is tried, so that TPE repeats itself and points must be drawn."""
+    space = {"n_components": ("int", 1, 9), "prior_shape": [0.1, 1.0, 10.0]}
+    given = {"folds": 2, "pruner": None, "storage": optuna.storages.InMemoryStorage()}
+    first = tune("bptf", tensor, space, trials=5, study="mine", **given)
+    study = optuna.load_study(study_name="mine", storage=given["storage"])
+    study.enqueue_trial({"n_components": int(first.trials["n_components"][0])})
+    killed = study.ask()
+    killed.suggest_int("n_components", 1, 9)
+    study.tell(killed, state=optuna.trial.TrialState.FAIL)  # as others do without a heartbeat
+    found = tune("bptf", tensor, space, trials=26, study="mine", **given)
+    assert found.trials["state"].tolist() == ["complete"] * 26  # of 27
+    points = found.trials[["n_components", "prior_shape"]].apply(tuple, axis=1)
+    assert points.nunique() == 26
+
+
 def test_progress_is_told(tensor, fits):
     told = []
     tune("bptf", tensor, {"n_components": [1, 3], "prior_shape": [1.0]}, 2, callback=told.append)

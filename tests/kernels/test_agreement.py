@@ -118,6 +118,31 @@ def test_rates_far_outside_float64_give_no_nan(likelihood, case, share_of_zeros)
 
 
 @by_each
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("scale", [1e-110, 1e110])
+def test_rates_outside_float64_are_summed_in_logarithms(backend, likelihood, scale):
+    rng = np.random.default_rng(3)
+    indices = np.asfortranarray(rng.integers(0, [4, 3, 2], (30, 3)), dtype=np.int32)
+    counts, sizes = rng.geometric(0.3, 30), (4, 3, 2)
+    geo, mean = ([scale * rng.uniform(0.1, 1.0, (d, 6)) for d in sizes] for _ in "ab")
+    layout = axis_layout(indices, counts, 0, 4)
+    options = {"likelihood": likelihood, "dispersion": 0.7}
+    assert_close(share_sums(geo, layout, backend=backend), share_sums(geo, layout, backend="numpy"))
+    for mean_or_geo in (mean, geo):  # a set given twice is looked up once
+        fast, reference = (
+            bptf_axis_sums(geo, mean_or_geo, layout, **options, backend=b)
+            for b in (backend, "numpy")
+        )
+        for one, other in zip(fast, reference, strict=True):
+            assert_close(one, other)
+        fast, reference = (
+            cell_bound(geo, mean_or_geo, indices, counts, **options, backend=b)
+            for b in (backend, "numpy")
+        )
+        assert fast == pytest.approx(reference, rel=1e-12)
+
+
+@by_each
 @fast_enough
 @given(problems(reach=250.0), st.sampled_from(LIKELIHOODS))
 def test_one_set_given_twice_is_as_good_as_two_equal_ones(backend, case, likelihood):

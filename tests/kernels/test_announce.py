@@ -12,8 +12,8 @@ def test_compiling_is_announced_once(monkeypatch, tmp_path, caplog):
         backends.announce_compilation()
         backends.announce_compilation()
     assert [record.message for record in caplog.records] == [
-        "compiling kernels for this machine: some 10 to 20 seconds, once. backend='numpy' does "
-        "without."
+        "compiling kernels for this machine: about 10 to 20 seconds, once. backend='numpy' needs "
+        "no compilation."
     ]
 
 

@@ -358,6 +358,13 @@ def test_distinct_inputs_stand_for_their_cells(seed, n_axes, reach):
     assert np.all(np.diff(first_R) > 0)  # numbered as they come in the layout
 
 
+def test_inputs_whose_keys_would_wrap_to_the_same_number_stay_distinct():
+    cells = np.array([[0, 0, 0], [0, 1, 0], [0, 0, 2**31 - 1]])
+    counts_N = np.array([1, 1, 2**33 - 1])  # with the axis before, 2**64 keys
+    layout = axis_layout(cells, counts_N, 0, 1)
+    assert distinct_inputs(layout).input_N.tolist() == [0, 1, 2]
+
+
 def test_softplus_and_sigmoid_are_good_to_single_precision():
     grid = np.concatenate(
         [np.linspace(-80, 80, 100 * softplus.BLOCK - 4), [0.0, -0.0, 1e30, -1e30]]

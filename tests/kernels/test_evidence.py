@@ -90,6 +90,11 @@ def test_huge_counts_and_tiny_rates_stay_finite(backend, size):
     assert np.all(np.isfinite(evidence_gradient(flat, x_2N, np.ones((2, 5)), backend=backend)))
 
 
+def test_inputs_are_logarithms_within_a_range():
+    x_2N = network_inputs(np.array([1, 5, 10**9]), np.array([1e-300, np.e, 1e300]))
+    assert np.allclose(x_2N, [[0.0, np.log(5) / 2, 4.0], [-4.0, 0.5, 4.0]], rtol=1e-15)
+
+
 @pytest.mark.parametrize("length", [0, 1, 3, 6, 41])
 def test_a_network_of_the_wrong_length_is_refused(length):
     x_2N, _ = make_cells(3)

@@ -1,4 +1,4 @@
-"""The ``tallyfold`` command: the only place of the package that prints.
+"""The ``tallyfold`` command: the only part of the package that prints.
 
 Verbs that belong together share a file; the numerical packages are imported inside the functions,
 so that ``tallyfold --help`` stays instant.
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Write a warning without the place in the code that gave it."""
+    """Write a warning without the line of code that gave it."""
     if speaks():
         say_aside(str(message))
 

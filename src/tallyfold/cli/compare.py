@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TRAIN = "Counts it was fitted on, to score constants and main effects beside it."
 FLOORS = ("constant", "main-effects")
-"""Models of these names are always there, as floors."""
+"""Baselines that are always scored with the models."""
 
 Scores = dict[str, dict[str, float | None]]
 
@@ -47,13 +47,13 @@ def compare(
     seeds: Annotated[int, option("N", "How many splits, each with its own seed.", min=1)] = 1,
     metrics: options.Metrics = None,
     out: Annotated[
-        Path | None, option("FOLDER", "Keep rows here as they come, to go on later.", "--out", "-o")
+        Path | None, option("FOLDER", "Keep finished fits here, to go on later.", "--out", "-o")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Fit several models and score them on cells that were held out.
 
-    Constants and main effects stand beside them: a model has to beat those.
+    Constants and main effects are scored too: a model has to beat those.
     With several seeds, scores are means with their standard errors. Parameters
     go to every model that has them. With --out, Ctrl-C loses nothing.
 
@@ -77,7 +77,7 @@ def compare(
     way = f"{1 - holdout:g}-{holdout:g}"
     splits = {way: lambda whole, seed: split(whole, holdout, random_state=seed)}
     experiment = Experiment({"counts": tensor}, chosen, names, range(seeds), splits)
-    how = "nothing was kept; --out FOLDER would" if out is None else "run it again to go on"
+    how = "nothing was kept. Use --out FOLDER" if out is None else "run it again to go on"
     with interruptible(how), progress() as show:
 
         def announce(fit: "Fit") -> None:

@@ -35,12 +35,12 @@ STOP_WORDS = _option("WORDS", "'english', 'none', or a file of words to ignore."
 MIN_DF = _option("N", "Keep words of at least N documents, or a share (0.001).")
 MAX_WORDS = _option("N", "Keep the N most frequent words; 'all' keeps all.")
 YEARS = _option("A-B", "Keep the years A to B; 'all' keeps all.")
-UNIT = _option("UNIT", "Of time, for ratings: day, week, month, ...")
+UNIT = _option("UNIT", "Unit of time, for ratings: day, week, month, ...")
 COLUMNS = _option("A,B,...", "Order of a ratings CSV: user,item,rating,timestamp.")
 SOURCE = _option("SOURCE", "Keep papers of a source, such as DBLP.")
 SAMPLE = _option("SHARE", "Keep a random share of the papers.")
-DENSITY = _option("SHARE", "Of non-zeros, for 'simulated'.")
-BAD_LINES = _option("WHAT", "With a line that cannot be used: error or skip.")
+DENSITY = _option("SHARE", "Share of non-zero cells, for 'simulated'.")
+BAD_LINES = _option("WHAT", "What to do with an unusable line: error or skip.")
 
 app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
 
@@ -105,11 +105,11 @@ def build(
     source: Annotated[str | None, SOURCE] = None,
     sample: Annotated[float | None, SAMPLE] = None,
     density: Annotated[float | None, DENSITY] = None,
-    seed: Annotated[int | None, _option("N", "For what is random.")] = None,
+    seed: Annotated[int | None, _option("N", "Seed of random choices.")] = None,
     min_nonzeros: options.MinNonzeros = None,
     top: options.Top = None,
     bad_lines: Annotated[str, BAD_LINES] = "error",
-    encoding: Annotated[str, _option("NAME", "How the files are written.")] = "utf-8",
+    encoding: Annotated[str, _option("NAME", "Text encoding of the files.")] = "utf-8",
     as_json: AsJson = False,
 ) -> None:
     """Build a tensor from your own download, and write it to a file.

@@ -73,7 +73,7 @@ def refuse_unwritable(target: str | os.PathLike[str]) -> None:
             pass
     except OSError as error:
         raise StorageError(
-            f"{str(target)!r} could not be written: {error.strerror}. Choose another place."
+            f"{str(target)!r} could not be written: {error.strerror}. Choose another path."
         ) from error
 
 

@@ -190,7 +190,7 @@ class FitRun:
 
     @contextmanager
     def said_if_stopped(self) -> Iterator[None]:
-        """Say what is left after a Ctrl-C that came while no iterations were done."""
+        """Say what was saved after a Ctrl-C outside of a fit's iterations."""
         try:
             yield
         except KeyboardInterrupt:

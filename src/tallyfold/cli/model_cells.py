@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tallyfold.models.base import CountModel
 
 Folder = Annotated[str, argument("MODEL", "Folder of a fitted model.")]
-Level = Annotated[float, option(None, "Of the interval from low to high.")]
+Level = Annotated[float, option(None, "Probability of the interval from low to high.")]
 UNKNOWN = "Cells with labels the model does not know: stop, or leave them out."
 UnknownCells = Annotated[str, option("error|skip", UNKNOWN, rich_help_panel="Data")]
 PREDICTIONS = "Parquet, CSV, TSV or JSON lines, by its ending; - for CSV to standard output."
@@ -30,7 +30,7 @@ FORMATS = {
     "by_chance": ".2g",
 }
 USUAL = 20
-"""How many cells are shown."""
+"""How many cells are shown by default."""
 
 
 def load_model(folder: str) -> "CountModel":

@@ -20,21 +20,21 @@ Overwrite = Annotated[bool, option(None, "Replace a model that is in the folder.
 
 
 def check_model_folder(out: str, overwrite: bool, resume: bool | None = None) -> None:
-    """Refuse to write where something else is, or a model that nobody said to replace.
+    """Refuse to write over other files, or over a model without --overwrite.
 
-    `resume` is for a verb that can go on with an unfinished fit: whether it is to do so.
+    `resume` says whether to go on with an unfinished fit; None for a verb that cannot.
     """
     from tallyfold.inference.fit.folder import refuse_foreign
     from tallyfold.models.storage import KIND
 
-    place = Path(out)
-    if place.exists() and not place.is_dir():
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
         raise StorageError(f"{out!r} is a file; --out must name a folder.")
-    refuse_unwritable(place)
-    refuse_foreign(place, KIND)
-    if place.is_dir() and not (place / "model.json").exists():
-        ours = {place / CHECKPOINT}.union(*(place.glob(pattern) for pattern in OURS))
-        other = [each.name for each in place.iterdir() if each not in ours]
+    refuse_unwritable(folder)
+    refuse_foreign(folder, KIND)
+    if folder.is_dir() and not (folder / "model.json").exists():
+        ours = {folder / CHECKPOINT}.union(*(folder.glob(pattern) for pattern in OURS))
+        other = [each.name for each in folder.iterdir() if each not in ours]
         if other:
             raise StorageError(
                 f"{out!r} holds something else than a model, such as {sorted(other)[0]!r}. Choose "
@@ -45,7 +45,7 @@ def check_model_folder(out: str, overwrite: bool, resume: bool | None = None) ->
     if unfinished(out):
         how = "" if resume is None else "--resume goes on with it; "
         raise StorageError(f"{out!r} has an unfinished fit. {how}--overwrite replaces it.")
-    if (place / "model.json").exists():
+    if (folder / "model.json").exists():
         raise StorageError(
             f"{out!r} holds a finished model. --overwrite replaces it; or choose another folder."
         )

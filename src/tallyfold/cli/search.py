@@ -27,7 +27,7 @@ Folds = Annotated[int, option("K", "Parts of the cross-validation.")]
 Metric = Annotated[str | None, option("NAME", "Score to choose by, if not the model's own.")]
 HOLDOUT = "Share of the cells to set aside first, for a test that comes later."
 Holdout = Annotated[float, option("SHARE", HOLDOUT, "--holdout", "--test-size")]
-STORAGE = "Keep trials here, to go on later or share the work: SQLite, or a database."
+STORAGE = "SQLite file or URL of a database to keep trials in, to go on with or share."
 Seed = Annotated[int, option("N", "Seed of the test part and of the folds.")]
 
 TRIAL_FORMATS = {"trial": "d", "mean": ".4f", "se": ".4f", "seconds": ".1f"}
@@ -61,7 +61,7 @@ def tune(
     seed: Seed = 0,
     storage: Annotated[str, option("FILE|URL", STORAGE)] = SEARCH_FILE,
     study: Annotated[
-        str | None, option("NAME", "A name in there; else each search has its own place.")
+        str | None, option("NAME", "Name of the study; by default each search has its own.")
     ] = None,
     out: Annotated[
         Path | None, option("FILE", "Write the best parameters as JSON.", "--out", "-o")
@@ -184,7 +184,7 @@ def rank(
     metric: Metric = None,
     holdout: Holdout = 0.0,
     seed: Seed = 0,
-    keep: Annotated[Path | None, option("FILE", "Keep scores here, to go on later.")] = None,
+    keep: Annotated[Path | None, option("FILE", "Keep scores here, to go on with later.")] = None,
     out: Annotated[Path | None, option("FILE", "Write the table as CSV.", "--out", "-o")] = None,
     plot: Annotated[Path | None, option("FILE", "Draw the curve: .png, .svg or .pdf.")] = None,
     as_json: options.AsJson = False,

@@ -23,9 +23,9 @@ HEAD_WIDTH = 12
 LEAST_WIDTH = 10
 """Columns of text are not made narrower than this: a date keeps its day."""
 GAP = 3
-"""Between two columns."""
+"""Characters between two columns."""
 NOTHING = "–"
-"""Stands where there is no number."""
+"""Shown instead of a missing number."""
 
 
 def console() -> Console:
@@ -124,7 +124,7 @@ def show_frame(
 ) -> None:
     """Print a frame as a table: columns with a format are numbers, the others are labels.
 
-    Columns that are `spare` are left out where the table would not fit with them.
+    Columns in `spare` are dropped if the table would be too wide with them.
     """
     out, (heads, rows) = console(), _cells(frame, formats)
     if spare and _total_width(_wanted(heads, rows)) > out.width:

@@ -192,7 +192,7 @@ def plain_labels(labels: Any, *, axis: str, allow_missing: bool = False) -> pa.A
 def check_present(
     array: pa.Array | pa.ChunkedArray, axis: str, row_word: str = "position", first_row: int = 0
 ) -> None:
-    """Refuse missing labels (null, or NaN among numbers), naming the first five places."""
+    """Refuse missing labels (null, or NaN among numbers), naming the first five rows."""
     missing = array.is_null(nan_is_null=True)
     if pc.any(missing).as_py():
         where = np.flatnonzero(missing.to_numpy(zero_copy_only=False))
@@ -263,7 +263,7 @@ _KINDS: dict[Callable[[pa.DataType], bool], str] = {
     pa.types.is_date: "date",
     pa.types.is_timestamp: "time",
 }
-"""How an Arrow type of labels is told, and what kind of labels it holds."""
+"""How an Arrow type of labels is recognised, and the kind of labels it holds."""
 
 
 def _kind(kind: pa.DataType) -> str:

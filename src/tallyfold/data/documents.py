@@ -22,7 +22,7 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, LabelError, ParameterError
 
 TWO_SIGNS = r"(?u)\b\w\w+\b"
-"""What a word is unless said otherwise, as scikit-learn has it: two or more letters or digits."""
+"""What a word is by default, as in scikit-learn: two or more letters, digits or underscores."""
 
 
 def word_counter(

@@ -190,7 +190,7 @@ def _axes_for(shape: tuple[int, ...], axes: Sequence[Axis | str] | None) -> list
         built.append(axis if isinstance(axis, Axis) else Axis.numbered(axis, int(size)))
         if len(built[-1]) != size:
             raise ShapeError(
-                f"axis {built[-1].name!r} has {len(built[-1]):,} labels; the array has {size:,} "
-                "places there."
+                f"axis {built[-1].name!r} has {len(built[-1]):,} labels; the size of the "
+                f"array there is {size:,}."
             )
     return built

@@ -40,7 +40,7 @@ class Column:
 def encode_columns(
     names: Sequence[str], column_of: Callable[[str], Column]
 ) -> tuple[list[npt.NDArray[np.int32]], list[Axis]]:
-    """Encode columns side by side; Arrow lets go of the interpreter lock while it hashes.
+    """Encode columns in parallel threads; Arrow releases the interpreter lock while it hashes.
 
     Columns are fetched one by one, so that few of them are in memory in Arrow's form at a time.
     """
@@ -69,10 +69,10 @@ def encode_column(column: Column) -> tuple[npt.NDArray[np.int32], Axis]:
     used = np.zeros(len(labels), bool)
     used[codes] = True
     order = order[used[order]]
-    place = np.zeros(max(len(labels), 1), np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
+    position = np.zeros(max(len(labels), 1), np.int32)
+    position[order] = np.arange(len(order), dtype=np.int32)
     if len(order) != len(labels) or not np.array_equal(order, np.arange(len(order))):
-        codes = place[codes]
+        codes = position[codes]
         labels = labels.take(pa.array(order))
     return codes, Axis.of_distinct(column.name, labels)
 

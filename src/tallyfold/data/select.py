@@ -1,4 +1,4 @@
-"""Parts of a tensor: by label, by how busy labels are (with a record of what went), and sums."""
+"""Parts of a tensor: by label, by how busy labels are (what was dropped is recorded), and sums."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def selected(tensor: CountTensor, labels: Mapping[str, Any]) -> CountTensor:
         number = tensor.axis_number(name)
         axis = tensor.axes[number]
         positions = _wanted_positions(axis, wanted)
-        place = np.full(len(axis), -1, np.int32)
-        place[positions] = np.arange(len(positions), dtype=np.int32)
-        columns[number] = place[columns[number]]
+        position = np.full(len(axis), -1, np.int32)
+        position[positions] = np.arange(len(positions), dtype=np.int32)
+        columns[number] = position[columns[number]]
         keep &= columns[number] >= 0
         axes[number] = axis.take(positions) if _keeps_axis(wanted) else None
     kept = [number for number, axis in enumerate(axes) if axis is not None]
@@ -108,8 +108,8 @@ def compacted(tensor: CountTensor) -> CountTensor:
     axes, columns = [], []
     for number, axis in enumerate(tensor.axes):
         used = tensor.marginal(axis.name, "nonzeros") > 0
-        place = (np.cumsum(used) - 1).astype(np.int32)
-        columns.append(place[tensor.indices[:, number]])
+        position = (np.cumsum(used) - 1).astype(np.int32)
+        columns.append(position[tensor.indices[:, number]])
         axes.append(axis if used.all() else axis.take(np.flatnonzero(used)))
     indices = np.stack(columns).T  # column by column in memory; order is kept, so still sorted
     return CountTensor.of_canonical(axes, indices, tensor.counts, tensor.dropped)

@@ -26,7 +26,7 @@ def chosen_backend(backend: str, *, small: bool) -> str:
         The argument of a kernel. ``"auto"`` is torch on a device other than the CPU; on the CPU,
         NumPy for small problems and numba elsewhere.
     small
-        Whether NumPy is done before a compiler could start.
+        Whether NumPy would finish sooner than numba takes to load or compile its kernels.
     """
     if backend not in BACKENDS:
         raise BackendError(f"`backend` must be one of {BACKENDS}; got {backend!r}.")
@@ -59,8 +59,8 @@ def announce_compilation() -> None:
     """Log a warning if no compiled kernel is found on disk; at most once per process."""
     if not is_compiled():
         _log.warning(
-            "compiling kernels for this machine: some 10 to 20 seconds, once. backend='numpy' "
-            "does without."
+            "compiling kernels for this machine: about 10 to 20 seconds, once. backend='numpy' "
+            "needs no compilation."
         )
 
 

@@ -1,7 +1,7 @@
 """Where torch computes: the CPU, or a graphics card inside :func:`use_device`.
 
 Only ``backend="torch"`` looks at the device. Arrays that never change, such as the cells of a fit,
-are copied there once and stay until the ``with`` block ends or nobody else holds them.
+are copied there once; the copy is freed with its array, or when the ``with`` block ends.
 """
 
 import re
@@ -15,30 +15,30 @@ from tallyfold.errors import BackendError
 DEVICES = "'cpu', 'cuda', or 'cuda:' and a number"
 
 
-class _Place(NamedTuple):
-    """A device, and what is kept there, by who it is a copy of and of what form."""
+class _Device(NamedTuple):
+    """A device, and the copies kept there, by the id of the array and the form of the copy."""
 
     device: str
     kept: dict[tuple[int, Any], Any]
 
 
-_HOST = _Place("cpu", {})
-_in_use: ContextVar[_Place] = ContextVar("tallyfold_device", default=_HOST)
+_HOST = _Device("cpu", {})
+_in_use: ContextVar[_Device] = ContextVar("tallyfold_device", default=_HOST)
 
 
 def device_in_use() -> str:
-    """Return where torch computes here."""
+    """Return the device that torch computes on in this context."""
     return _in_use.get().device
 
 
 def kept_in_use() -> dict[tuple[int, Any], Any]:
-    """Return what is kept on the device in use."""
+    """Return the copies that are kept on the device in use."""
     return _in_use.get().kept
 
 
 @contextmanager
 def use_device(device: str) -> Iterator[None]:
-    """Let torch compute on a device inside a ``with`` block; free what was kept there after it.
+    """Let torch compute on a device inside a ``with`` block; free the copies kept there after it.
 
     Examples
     --------
@@ -46,8 +46,8 @@ def use_device(device: str) -> Iterator[None]:
     ...     device_in_use()
     'cpu'
     """
-    place = _Place(checked_device(device), {})
-    token = _in_use.set(place)
+    chosen = _Device(checked_device(device), {})
+    token = _in_use.set(chosen)
     try:
         yield
     except RuntimeError as error:
@@ -59,7 +59,7 @@ def use_device(device: str) -> Iterator[None]:
         ) from error
     finally:
         _in_use.reset(token)
-        place.kept.clear()
+        chosen.kept.clear()
 
 
 def is_device(value: Any) -> bool:

@@ -1,9 +1,9 @@
 """The kernels as the rest of the library calls them, by any back-end.
 
 ``backend="numba"`` is compiled, ``"numpy"`` the reference, ``"torch"`` runs on the device in use
-(:mod:`tallyfold.kernels.device`). ``"auto"`` takes the reference for small problems, where it is
-done before a compiler could start, and the compiled form elsewhere; on a device other than the CPU
-it takes torch. Neither numba nor torch is imported before a kernel of theirs is called.
+(:mod:`tallyfold.kernels.device`). ``"auto"`` takes the reference for small problems, where it
+finishes before compiled kernels are loaded, and the compiled form elsewhere; on a device other than
+the CPU it takes torch. Neither numba nor torch is imported before a kernel of theirs is called.
 """
 
 from typing import Any
@@ -106,7 +106,7 @@ def cell_bound(
     dispersion: float | None = None,
     backend: str = "auto",
 ) -> float:
-    """Return the cells' part of the variational bound, every constant in it.
+    """Return the cells' part of the variational bound, including all constants.
 
     A cell's term is the log pmf of its count, with y ln(rate) taken at the geometric means'
     rate and all else at the arithmetic means'. For a negative binomial (`dispersion` is r) the
@@ -126,7 +126,10 @@ def allocate_axis(
     layout, or using more threads, sums the very same draws.
     """
     if not (0 <= seed < 2**64 and 0 <= iteration < 2**32):
-        raise ParameterError(f"`seed` needs 64 bits, `iteration` 32; got {seed}, {iteration}.")
+        raise ParameterError(
+            "`seed` must be from 0 to 2**64 - 1 and `iteration` from 0 to 2**32 - 1; got "
+            f"{seed} and {iteration}."
+        )
     run = _kernel("allocate_axis", factors, len(layout.counts_N), backend)
     return run(factors, layout, seed, iteration)  # type: ignore[no-any-return]
 
@@ -137,7 +140,7 @@ def _kernel(name: str, factors: Factors, n_cells: int, backend: str) -> Any:
     module = kernels_of(backend, small=work < SMALL_WORK)
     if not hasattr(module, name):
         raise BackendError(
-            f"{name!r} cannot be computed by torch, on any device: its draws are compiled. Use "
+            f"{name!r} has no torch form, on any device: its random draws need numba or NumPy. Use "
             "device='cpu' and backend='auto', 'numba' or 'numpy'."
         )
     return getattr(module, name)

@@ -26,13 +26,13 @@ HIDDEN_ACTIVATIONS = ("softplus", "relu", "sigmoid")
 OUTPUT_ACTIVATIONS = ("softplus", "sigmoid")
 
 INPUT_CAP = 1e15
-"""Inputs (factors and counts) beyond it are taken as it, so that float32 never overflows."""
+"""Inputs (factors and counts) are clipped to it, so that float32 never overflows."""
 
 FUSED_LAYERS = 1
-"""The most hidden layers that the fused kernel has."""
+"""The largest number of hidden layers that the fused kernel supports."""
 
 SMALL_WORK = 20_000
-"""Cells times hidden units below which ``"auto"`` means NumPy: done before a compiler starts."""
+"""Cells times hidden units below which ``"auto"`` means NumPy, which needs no compilation."""
 
 Weights = Mapping[str, Floats]
 """``{kind}_weight_{l}`` (C, fan in, fan out) and ``{kind}_bias_{l}`` (C, fan out) for both
@@ -85,7 +85,7 @@ class AxisEncoder(ABC):
         weights
             The networks' weights, named as :data:`Weights` says.
         factors
-            One (D, K) array per axis; the axis's own is not looked at.
+            One (D, K) array per axis; the axis's own is not used.
         weight_N
             A weight for each cell, in the cells' original order.
         """
@@ -101,8 +101,8 @@ class AxisEncoder(ABC):
     ) -> dict[str, Floats]:
         """Return the gradient of ``sum(shape_grad * shape + rate_grad * rate)``, by name.
 
-        The first three arguments are those of :meth:`forward`. Coming right after it, with
-        equal values, saves an evaluation.
+        The first three arguments are those of :meth:`forward`. A call right after it, with equal
+        arguments, saves an evaluation.
         """
         grad_TDK = np.stack([shape_grad_DK, rate_grad_DK], dtype=np.float64)
         return self._gradient(self._checked(weights, factors, weight_N), grad_TDK)
@@ -122,7 +122,7 @@ class AxisEncoder(ABC):
 
 
 class ReferenceEncoder(AxisEncoder):
-    """In plain NumPy, float64, cell by cell: obvious and slow. The others must agree."""
+    """In plain NumPy, float64, cell by cell: obvious and slow. The others must agree with it."""
 
     def _sums(self, given: Arguments) -> tuple[Floats, Floats]:
         """Sum the networks' outputs, weighted, over every entity's cells."""
@@ -184,8 +184,8 @@ def axis_encoder(layout: AxisLayout, network: Network, *, backend: str = "auto")
         The form of both networks.
     backend
         ``"numba"`` (compiled), ``"numpy"``, ``"torch"`` (on the device in use), or ``"auto"``:
-        NumPy if there is little to do, else compiled; torch on a device other than the CPU. A
-        network without a compiled form goes to torch, with a warning.
+        NumPy for small problems, else compiled; torch on a device other than the CPU. A network
+        without a compiled form is computed by torch, with a warning.
 
     Examples
     --------
@@ -230,7 +230,7 @@ def other_factors(layout: AxisLayout, factors: Factors) -> list[Floats]:
 
 
 def _check_network(network: Network) -> None:
-    """Refuse what is no network, or one whose output may be zero."""
+    """Refuse an impossible network, or one whose output may be zero."""
     if network.hidden_layers < 0 or (network.hidden_layers and network.hidden_units < 1):
         raise ParameterError(
             f"`hidden_layers` must be 0 or more, `hidden_units` 1 or more; got {network}."

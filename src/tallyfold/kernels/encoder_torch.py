@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CHUNK_NUMBERS = 1 << 21
-"""Inputs times components times width that are evaluated at a time."""
+"""Inputs times components times width of a chunk."""
 
 
 class TorchEncoder(AxisEncoder):
@@ -78,7 +78,7 @@ class TorchEncoder(AxisEncoder):
         }
 
     def _inputs_at_a_time(self, n_components: int) -> int:
-        """Return how many inputs have intermediates of a bounded size."""
+        """Return the number of inputs of a chunk, whose intermediates have a bounded size."""
         width = max(len(self.layout.reach_M), self.network.hidden_units)
         return CHUNK_NUMBERS // (n_components * width)
 
@@ -86,7 +86,7 @@ class TorchEncoder(AxisEncoder):
         return ranges(len(self.counts_R), self._inputs_at_a_time(n_components))
 
     def _threads(self, n_components: int) -> AbstractContextManager[Any]:
-        """Use as many threads as other kernels, but one for little work: they wait too long."""
+        """Use as many threads as other kernels; one if there is less than a chunk to do."""
         little = len(self.counts_R) < self._inputs_at_a_time(n_components)
         limits: AbstractContextManager[Any] = openmp().limit(limits=1 if little else thread_count())
         return limits

@@ -2,8 +2,8 @@
 
 A *piece* is a run of cells of one entity that does not cross a multiple of ``CHUNK_CELLS``.
 Pieces depend on the data alone, never on the number of threads, and their sums are added in
-their own order. So results have the same bits on one thread and on many, and an axis with
-14 entities is still shared out evenly.
+their own order. So results have the same bits on one thread and on many, and the cells of an axis
+with 14 entities are still divided evenly between threads.
 """
 
 from collections.abc import Sequence
@@ -35,9 +35,9 @@ class AxisLayout(NamedTuple):
     others_NJ
         Positions on the other M - 1 axes, in axis order; each column contiguous.
     order_N
-        Where each cell stands in the original order.
+        Each cell's position in the original order.
     counts_N
-        The counts; integers, as short as holds them all.
+        The counts, in int32 if that holds them all, else in int64.
     piece_cell_S1
         Piece s holds the cells ``piece_cell_S1[s]:piece_cell_S1[s + 1]``.
     piece_entity_S
@@ -99,7 +99,7 @@ def check_factors(
 ) -> int:
     """Refuse factors that do not cover the cells: compiled code would read past their end.
 
-    Return the number of components. The factors of the axis `unused` are not looked at.
+    Return the number of components. The factors of the axis `unused` are not checked.
     """
     for factors in sets:
         if len(factors) != len(reach_M):
@@ -135,7 +135,7 @@ def entities(layout: AxisLayout) -> Ints:
 
 
 def _others(indices_NM: NDArray[np.integer], axis: int, order_N: NDArray[np.integer]) -> Positions:
-    """Return the other axes' positions in the layout's order; a view if they stand so already."""
+    """Return the other axes' positions in the layout's order; a view if they already have it."""
     as_they_are = indices_NM.dtype == np.int32 and indices_NM.flags.f_contiguous
     if axis == 0 and as_they_are and _ascending(indices_NM[:, 0]):
         return indices_NM[:, 1:].astype(np.int32, copy=False)
@@ -153,7 +153,7 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _short(largest: int) -> type[np.integer]:
-    """Return the integers that are as short as holds numbers up to the largest."""
+    """Return int32 if it holds numbers up to the largest, else int64."""
     return np.int32 if largest < 2**31 else np.int64
 
 
@@ -225,7 +225,7 @@ class DistinctInputs(NamedTuple):
 
 
 def distinct_inputs(layout: AxisLayout) -> DistinctInputs:
-    """Find what an encoder sees of the cells, each input listed once, by one sort.
+    """Find the distinct inputs of an axis's encoder, by one sort.
 
     An input is a cell's positions on the other axes and its count. Coauthors share words, years
     and counts, so real tensors have far fewer distinct inputs than cells.
@@ -274,6 +274,6 @@ def _keys(columns: Sequence[NDArray[np.integer]]) -> Ints:
 
 
 def _ranks(values_N: NDArray[np.integer]) -> tuple[Ints, int]:
-    """Return each value's rank among the distinct ones, and how many these are."""
+    """Return each value's rank among the distinct values, and the number of these."""
     distinct, ranks_N = np.unique(values_N, return_inverse=True)
     return ranks_N.astype(np.int64), len(distinct)

@@ -1,7 +1,8 @@
 """The four distributions of a cell that kernels understand, and what an update needs of each.
 
 Notation: rate is the Poisson mean, y a count, r the dispersion. The negative binomial is a
-Poisson whose rate is multiplied by a Gamma(r, r) variable per cell. P0 is the chance of a zero.
+Poisson whose rate is multiplied by a Gamma(r, r) variable per cell. P0 is the probability of a
+count of zero.
 """
 
 from typing import Any
@@ -18,11 +19,11 @@ LIKELIHOODS = (
     "negative-binomial",
     "truncated-negative-binomial",
 )
-"""Compiled kernels know a likelihood by its position here."""
+"""Compiled kernels identify a likelihood by its position in this tuple."""
 
 
 def likelihood_code(likelihood: str) -> int:
-    """Return the number by which compiled kernels know a likelihood."""
+    """Return the number that identifies a likelihood in compiled kernels."""
     if likelihood not in LIKELIHOODS:
         raise ParameterError(f"`likelihood` must be one of {LIKELIHOODS}; got {likelihood!r}.")
     return LIKELIHOODS.index(likelihood)
@@ -40,7 +41,7 @@ def checked_dispersion(likelihood: str, dispersion: float | None) -> float:
 
 
 def expected_exposure(likelihood: str, rate_N: Any, count_N: Any, r_N: Any, xp: Any = np) -> Any:
-    """Return the slope of the log normaliser: how much of a cell's rate counts as seen.
+    """Return a cell's expected exposure: the derivative of the log normaliser by the rate.
 
     Here and in :func:`log_normaliser`, `xp` is the namespace of the arrays: numpy or torch.
     """
@@ -67,7 +68,7 @@ def log_normaliser(likelihood: str, rate_N: Any, count_N: Any, r: float, xp: Any
 
 
 def log_constants(counts_N: Ints, likelihood: str, r: float) -> float:
-    """Sum the parts of the log pmf that no rate changes, by distinct count.
+    """Sum the parts of the log pmf that do not depend on the rate, by distinct count.
 
     They are -ln y!, and for the negative binomial also ln Γ(r + y) - ln Γ(r) - y ln r.
     """
@@ -87,7 +88,7 @@ def log_rising(r: float, y_V: Floats) -> Floats:
 
 
 def _histogram(counts_N: Ints) -> tuple[Floats, Floats]:
-    """Return the distinct counts and their numbers of cells; linear time for everyday counts."""
+    """Return the distinct counts and their numbers of cells; linear time unless counts are huge."""
     if len(counts_N) and counts_N.max() > 10 * len(counts_N) + 1000:
         value_V, cells_V = np.unique(counts_N, return_counts=True)
     else:

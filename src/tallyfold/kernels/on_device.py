@@ -3,12 +3,12 @@
 Cells are taken in chunks, so that no array of cells times components is ever made. Arguments and
 results are NumPy arrays; cells are copied to the device once, factors and weights at each call.
 
-On the CPU the bits depend neither on chunks nor on threads, of which there is one. On CUDA sums
-per entity are taken by ``index_add_``, whose order varies: two runs agree to rounding only, unless
+On the CPU one thread is used, and the bits do not depend on the chunks. On CUDA sums per entity
+are taken by ``index_add_``, whose order varies: two runs agree to rounding only, unless
 ``torch.use_deterministic_algorithms(True)`` is set.
 
-Rates are plain where every rate of a chunk can be divided by. A chunk with one that cannot is taken
-in logarithms, as a whole; the compiled kernels do so cell by cell.
+A chunk with a rate that is too small or too large to divide by is computed in logarithms as a
+whole; the compiled kernels do so cell by cell.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def cell_bound(
     likelihood: str,
     dispersion: float | None,
 ) -> float:
-    """Sum over cells the collapsed bound, every constant in it."""
+    """Sum the collapsed bound over cells, including all constants."""
     import torch
 
     r = checked_dispersion(likelihood, dispersion)
@@ -175,7 +175,7 @@ class Products:
 
     @cached_property
     def rate_P(self) -> Tensor:
-        """The rate of each cell, as it comes: perhaps zero, infinite or NaN."""
+        """The rate of each cell, unbounded: perhaps zero, infinite or NaN."""
         return (self.own_PK * self.others_PK).sum(1)
 
     @cached_property

@@ -21,7 +21,7 @@ from tallyfold.kernels.likelihoods import (
 )
 
 LOG_CAP = np.log(1e290)
-"""Rates and what a cell adds are kept within exp(-LOG_CAP)..exp(LOG_CAP): sums stay finite."""
+"""Rates and the terms of cells are kept within exp(-LOG_CAP)..exp(LOG_CAP): sums stay finite."""
 
 Columns = Sequence[NDArray[np.integer]]
 
@@ -70,7 +70,7 @@ def cell_bound(
     likelihood: str,
     dispersion: float | None,
 ) -> float:
-    """Sum over cells the collapsed bound, every constant in it."""
+    """Sum the collapsed bound over cells, including all constants."""
     r = checked_dispersion(likelihood, dispersion)
     seen_N = counts_N > 0
     gain_N = np.zeros(len(counts_N))

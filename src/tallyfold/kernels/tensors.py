@@ -1,6 +1,6 @@
-"""Arrays on the device in use: the one place where tensors are made from anything but tensors.
+"""Arrays on the device in use: the only module that makes tensors of arrays.
 
-Other files derive theirs by methods, so that nothing can end up on another device.
+Other files derive their tensors from these by methods, so that all are on the same device.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
 
 CHUNK_NUMBERS = {"cpu": 1 << 17, "cuda": 1 << 22}
-"""Cells times components that are taken at a time: what a cache holds, what a card is busy with."""
+"""Cells times components of a chunk: as many as a CPU's cache holds, or as keep a card busy."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,8 +44,8 @@ def int64(array: NDArray[Any]) -> torch.Tensor:
 def kept(array: NDArray[Any], form: Callable[[NDArray[Any]], T]) -> T:
     """Return an array's form on the device, made once for as long as the array lives.
 
-    For arrays that nobody changes. The key is the array's identity: it cannot pass to another
-    before the array is gone, and with it the entry.
+    For arrays that never change. The key is the array's id, which Python may give to another array
+    only after this one is freed; its entry is removed then.
     """
     there = kept_in_use()
     key = id(array), form
@@ -79,7 +79,7 @@ def ranges(length: int, step: int) -> Iterator[slice]:
 
 
 def on_one_thread(kernel: Callable[P, T]) -> Callable[P, T]:
-    """Let torch use one thread of the CPU: a sum over many cells depends on how many there are."""
+    """Let torch use one thread of the CPU: the bits of a sum depend on the number of threads."""
 
     @wraps(kernel)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -91,7 +91,7 @@ def on_one_thread(kernel: Callable[P, T]) -> Callable[P, T]:
 
 @cache
 def openmp() -> Any:
-    """Return what limits torch's threads; to look for the libraries takes longer than a kernel."""
+    """Return the control of torch's threads; kept, since making it takes longer than a kernel."""
     import torch  # noqa: F401  (loaded libraries only are found)
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 

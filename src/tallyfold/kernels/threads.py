@@ -1,4 +1,4 @@
-"""Share out a compiled kernel's chunks over threads.
+"""Distribute a compiled kernel's chunks over threads.
 
 Kernels release the GIL, so plain Python threads run them side by side. Numba's own
 ``parallel=True`` is not used: its default threading layer may not be entered by two Python
@@ -58,7 +58,7 @@ def use_threads(n_threads: int) -> Iterator[None]:
 def run_chunks(task: Callable[..., None], n_chunks: int, *arguments: Any) -> None:
     """Call ``task(start, stop, *arguments)`` until every chunk in 0..n_chunks is done.
 
-    The calling thread works too, so a pool that is busy with another fit delays nobody.
+    The calling thread works too, so it need not wait for a pool that is busy with another fit.
     """
     n_threads = min(thread_count(), n_chunks)
     if n_threads <= 1:

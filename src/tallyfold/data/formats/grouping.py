@@ -32,7 +32,7 @@ Codes = npt.NDArray[np.int32]
 T = TypeVar("T")
 
 PASSES_MORE = 8
-"""By what the number of passes is multiplied when memory did not do."""
+"""Factor by which the number of passes grows when DuckDB runs out of memory."""
 MOST_PASSES = PASSES_MORE**3
 NATURAL = {
     r"^(0|-?[1-9][0-9]*)$": pa.int64(),
@@ -112,7 +112,7 @@ def group_batches(
     """Group batches of columns k0, k1, ... and perhaps n as they come; None if there is none.
 
     A database's connection is often tied to the thread that made it, and Ctrl-C reaches the main
-    thread only: so the caller's thread reads the batches, and grouping goes on beside it.
+    thread only: so the caller's thread reads the batches, and another one groups them.
     """
     first = next(batches, None)
     if first is None:
@@ -165,24 +165,24 @@ def tensor_of_groups(
     is_text: bool,
     known: Sequence[Axis] | None = None,
 ) -> CountTensor:
-    """Make a tensor of the table ``cells``, on the axes that are known, if they are."""
+    """Make a tensor of the table ``cells``, on the `known` axes if they are given."""
     if grouped.cells == 0 and known is not None:
         return CountTensor(known, np.empty((0, len(known)), np.int32), np.empty(0, np.int64))
     if grouped.cells == 0:
         raise DataError(f"{shown} has no rows; a tensor needs at least one event.")
     if request.repeated == "error" and grouped.most_rows > 1:
         raise _repeated_cells(connection, shown, len(request.axes))
-    axes, places = [], []
+    axes, positions = [], []
     for number, name in enumerate(request.axes):
         labels = _distinct_labels(connection, number, name)
         if name in request.bins:
             labels = time_labels(labels, request.bins[name], name)
         elif is_text and known is None:
             labels = natural_labels(labels)
-        axis, place = _axis_of(name, labels, known[number] if known else None)
+        axis, position = _axis_of(name, labels, known[number] if known else None)
         axes.append(axis)
-        places.append(place)
-    codes, counts = _fetch_cells(connection, places)
+        positions.append(position)
+    codes, counts = _fetch_cells(connection, positions)
     return tensor_from_rows(axes, codes, counts)
 
 
@@ -231,15 +231,15 @@ def _axis_of(name: str, labels: pa.Array, known: Axis | None) -> tuple[Axis, Cod
                 "table."
             ) from error
     order = sorted_order(labels)
-    place = np.empty(len(order), np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
-    if np.any(place[:-1] > place[1:]):  # DuckDB sorts most labels as we do: spare the copy
+    position = np.empty(len(order), np.int32)
+    position[order] = np.arange(len(order), dtype=np.int32)
+    if np.any(position[:-1] > position[1:]):  # DuckDB sorts most labels as we do: spare the copy
         labels = labels.take(pa.array(order))
-    return Axis.of_distinct(name, labels), place
+    return Axis.of_distinct(name, labels), position
 
 
 def _fetch_cells(
-    connection: Any, places: Sequence[Codes]
+    connection: Any, positions: Sequence[Codes]
 ) -> tuple[list[Codes], npt.NDArray[np.int64]]:
     """Fetch each cell's positions and count, batch by batch; labels stay behind in DuckDB."""
     query = "SELECT count(*), max(n) FROM cells"
@@ -249,7 +249,7 @@ def _fetch_cells(
             "some cells have rows whose counts add up past 2**53 - 1, which is not exact in "
             "floating point. Use a coarser unit."
         )
-    axes = range(len(places))
+    axes = range(len(positions))
     joins = " ".join(f"JOIN labels_{m} ON cells.x{m} = labels_{m}.label" for m in axes)
     wanted = ", ".join(f"CAST(labels_{m}.code AS INTEGER)" for m in axes)
     query = f"SELECT {wanted}, CAST(n AS BIGINT) FROM cells {joins}"
@@ -259,7 +259,7 @@ def _fetch_cells(
     for batch in connection.sql(query).to_arrow_reader(1_000_000):
         stop = start + batch.num_rows
         for m in axes:
-            codes[m][start:stop] = places[m][batch.column(m).to_numpy()]
-        counts[start:stop] = batch.column(len(places)).to_numpy()
+            codes[m][start:stop] = positions[m][batch.column(m).to_numpy()]
+        counts[start:stop] = batch.column(len(positions)).to_numpy()
         start = stop
     return codes, counts

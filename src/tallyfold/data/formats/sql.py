@@ -1,4 +1,4 @@
-"""DuckDB: a private connection, its errors in our words, its tables, and quoting."""
+"""DuckDB: a private connection, its errors as those of tallyfold, its tables, and quoting."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REMEDIES = {
 
 
 class Source(NamedTuple):
-    """A table in DuckDB's words.
+    """A table as DuckDB reads it.
 
     Attributes
     ----------

@@ -30,7 +30,7 @@ def written_whole(file: Path) -> Iterator[Path]:
 
     It has the endings of the file's name. Axes that are written beside it are moved along.
 
-    What the operating system refuses, such as room on the disk, is a StorageError.
+    An error of the operating system, such as a full disk, becomes a StorageError.
     """
     try:
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=".writing-") as folder:
@@ -44,7 +44,7 @@ def written_whole(file: Path) -> Iterator[Path]:
             raise
         raise StorageError(
             f"{str(file)!r} could not be written: {os.strerror(error.errno)}. What was there "
-            "before, if anything, still is. Make room or choose another place, and try again."
+            "before, if anything, still is. Make room or choose another path, and try again."
         ) from error
 
 
@@ -114,7 +114,7 @@ def read_axes_file(file: str) -> list[Axis] | None:
 
 
 def _stamp(file: Path) -> str:
-    """Tell a file by its size and its first mebibyte."""
+    """Return what identifies a file: its size and a hash of its first mebibyte."""
     with file.open("rb") as stream:
         return f"{file.stat().st_size}-{hashlib.sha256(stream.read(1 << 20)).hexdigest()}"
 

@@ -1,4 +1,4 @@
-"""Where a database is, and what it answers, as Arrow batches; a password never gets out."""
+"""Addresses of databases, and their answers as Arrow batches; messages show no password."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Address(NamedTuple):
     """A kind of database, and where it is: a file's path, or the whole address of a server."""
 
     kind: str
-    place: str
+    location: str
 
     def __repr__(self) -> str:
-        return f"Address({self.kind!r}, {without_secrets(self.place, self.place)!r})"
+        return f"Address({self.kind!r}, {without_secrets(self.location, self.location)!r})"
 
 
 def parsed_address(text: str | os.PathLike[str]) -> Address:
@@ -47,22 +47,22 @@ def parsed_address(text: str | os.PathLike[str]) -> Address:
     >>> parsed_address("postgresql://ann:secret@db.example.org/sales")
     Address('PostgreSQL', 'postgresql://ann:***@db.example.org/sales')
     """
-    place = os.fspath(text)
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", place)
+    location = os.fspath(text)
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", location)
     if scheme is None:
-        path = os.path.expanduser(place)
+        path = os.path.expanduser(location)
         return Address(_kind_of_file(_existing(path)), path)
     if scheme[1] not in KINDS:
         raise ParameterError(f"{WANTED}; got one that begins with {scheme[0]!r}.")
     kind = KINDS[scheme[1]]
     if kind == "PostgreSQL":
-        return Address(kind, place)
-    path = re.sub(r"^\w+:///?", "", place)
+        return Address(kind, location)
+    path = re.sub(r"^\w+:///?", "", location)
     return Address(kind, str(_existing(os.path.expanduser(path))))
 
 
 def without_secrets(text: str, uri: str) -> str:
-    """Return a text with the password of an address, and every part of it, blotted out.
+    """Return a text with the password of an address, and every part of it, masked.
 
     Examples
     --------

@@ -52,20 +52,20 @@ def answer_to(
         if is_ours:
             address = parsed_address(target)
             error = ParameterError if address.kind == "PostgreSQL" else FormatError
-            with opening_errors(address.place, error, REMEDIES[address.kind]):
+            with opening_errors(address.location, error, REMEDIES[address.kind]):
                 connection = stack.enter_context(_opened(address, memory_limit))
         yield stack.enter_context(_asked(connection, sql, wanted, is_ours))
 
 
 def _opened(address: Address, memory_limit: str | None) -> AbstractContextManager[Any]:
-    kind, place = address
+    kind, location = address
     if kind == "DuckDB":
-        return connected(memory_limit, place)
+        return connected(memory_limit, location)
     module = f"adbc_driver_{kind.lower()}.dbapi"
     driver = imported(module, f"reading from {kind}", "tallyfold[sql]")
     if kind == "SQLite":
-        place = Path(place).resolve().as_uri() + "?mode=ro"
-    return contextlib.closing(driver.connect(place))
+        location = Path(location).resolve().as_uri() + "?mode=ro"
+    return contextlib.closing(driver.connect(location))
 
 
 def _asked(

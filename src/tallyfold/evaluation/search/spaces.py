@@ -89,16 +89,21 @@ class Dimension:
         return high - low + 1 if kind in WHOLE else math.inf
 
     @property
-    def values(self) -> list[Any]:
-        """All values of a finite dimension, as they are stored."""
+    def stored_choices(self) -> list[str]:
+        """The choices of a list as Optuna stores them: JSON text."""
+        return [json.dumps(choice) for choice in self.given]
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        """Draw one of the values of a finite dimension, all equally likely, as it is stored."""
         if self.range is None:
-            return [json.dumps(choice) for choice in self.given]
-        return list(range(int(self.range[1]), int(self.range[2]) + 1))
+            return self.stored_choices[rng.integers(len(self.given))]
+        _, low, high = self.range
+        return int(rng.integers(int(low), int(high), endpoint=True))
 
     def suggest(self, trial: Trial) -> None:
         """Have Optuna choose a value; choices are stored as JSON text."""
         if self.range is None:
-            trial.suggest_categorical(self.key, self.values)
+            trial.suggest_categorical(self.key, self.stored_choices)
             return
         kind, low, high = self.range
         if kind in WHOLE:
@@ -127,6 +132,10 @@ class CheckedSpace:
     def names(self) -> list[str]:
         """The parameters that are searched."""
         return [name for dimension in self.dimensions for name in dimension.names]
+
+    def draw(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Draw one of the points of a finite space, all equally likely, as it is stored."""
+        return {dimension.key: dimension.draw(rng) for dimension in self.dimensions}
 
     def parameters(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return the model's parameters at a point, as far as its values are chosen."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
 import os
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 FIRST_TRIALS, FIRST_FOLDS = 5, 1
 """No trial is pruned before `FIRST_TRIALS` are finished, nor after its first fold alone."""
 MOST_REPEATS = 10
-"""Points of a grid that TPE proposes again, one after the other, before a new one is drawn."""
+"""Proposals of TPE in a row that were tried before, after which an untried point is drawn."""
 POLL = 0.5
 """Seconds between two looks at the trials of other processes."""
 
@@ -210,7 +209,7 @@ class TrialRunner:
         def ended(_: Study, trial: FrozenTrial) -> None:
             self._report(trial, STATES[trial.state.name])
 
-        self._queue_grid_point()
+        self._queue_untried_point()
         try:
             self.study.optimize(self._objective, n_trials=1, callbacks=[ended])
         except ValueError as error:
@@ -218,20 +217,24 @@ class TrialRunner:
             if not str(error).startswith("Cannot tell"):
                 raise
 
-    def _queue_grid_point(self) -> None:
-        """Queue a point of a grid that was not tried, whole: a killed trial then has all of it."""
+    def _queue_untried_point(self) -> None:
+        """Queue an untried point where a grid is run whole, or TPE only repeats itself.
+
+        It is queued whole, so that a trial that is killed has a value of every parameter.
+        """
         from optuna.trial import TrialState
 
-        if not self.is_grid or self.study.get_trials(False, states=(TrialState.WAITING,)):
+        wanted = self.is_grid or self.repeats >= MOST_REPEATS
+        if not wanted or self.study.get_trials(False, states=(TrialState.WAITING,)):
             return
         tried = {json.dumps(trial.params, sort_keys=True) for trial in self._counted()}
-        keys = [dimension.key for dimension in self.space.dimensions]
-        every = itertools.product(*(dimension.values for dimension in self.space.dimensions))
-        points = [dict(zip(keys, values, strict=True)) for values in every]
-        left = [point for point in points if json.dumps(point, sort_keys=True) not in tried]
-        if left:
-            state = [self.validation.random_state, len(points) - len(left), self.repeats]
-            self.study.enqueue_trial(left[np.random.default_rng(state).integers(len(left))])
+        if len(tried) < self.space.size < math.inf:
+            state = [self.validation.random_state, len(tried), self.repeats]
+            rng = np.random.default_rng(state)
+            point = self.space.draw(rng)
+            while json.dumps(point, sort_keys=True) in tried:
+                point = self.space.draw(rng)
+            self.study.enqueue_trial(point)
 
     @property
     def is_grid(self) -> bool:
@@ -308,12 +311,11 @@ class TrialRunner:
         A search that was interrupted so takes the way it would have taken, and processes that
         share one do not propose the same.
         """
-        from optuna.samplers import BruteForceSampler, TPESampler
+        from optuna.samplers import TPESampler
 
         state = [self.validation.random_state, self._position(number) or 0, self.repeats]
         seed = int(np.random.default_rng(state).integers(2**32))
-        many = not self.is_grid and self.repeats >= MOST_REPEATS  # much of a large grid is tried
-        return BruteForceSampler(seed) if many else TPESampler(seed=seed)
+        return TPESampler(seed=seed)
 
     def _loss_over_folds(self, trial: Trial) -> float:
         from optuna import TrialPruned

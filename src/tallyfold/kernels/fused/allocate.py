@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tallyfold.kernels.arrays import Factors, Ints
-from tallyfold.kernels.fused.draws import place, split, uniform_at
+from tallyfold.kernels.fused.draws import component_at, split, uniform_at
 from tallyfold.kernels.fused.jit import jit, jit_inline, jit_sums
 from tallyfold.kernels.fused.prefetch import prefetch_rows
 from tallyfold.kernels.fused.products import HIGH, LOW, safe_log
@@ -23,7 +23,7 @@ def allocate_axis(factors: Factors, layout: AxisLayout, seed: int, iteration: in
 
 @jit
 def _allocate(start, stop, cells, table, sums_SW, axis, n_components, address):  # type: ignore[no-untyped-def]
-    """Draw every cell of the pieces start..stop: few counts one by one, many by splitting."""
+    """Draw every cell of the pieces start..stop: small counts by event, others by binomials."""
     piece_cell_S1, piece_entity_S, others_NJ, order_N, counts_N = cells
     table_RW, own_first, first_J = table
     seed, iteration = address
@@ -46,12 +46,12 @@ def _allocate(start, stop, cells, table, sums_SW, axis, n_components, address): 
                 continue
             for draw in range(count):
                 target = total * uniform_at(seed, iteration, cell, np.uint64(draw))
-                sums_W[place(target, weight_K)] += 1
+                sums_W[component_at(target, weight_K)] += 1
 
 
 @jit_inline
 def _weigh(table_RW, row_M, rest_W, weight_K):  # type: ignore[no-untyped-def]
-    """Write a cell's share of each component up to a factor; return their sum.
+    """Write each component's unnormalised share of a cell; return their sum.
 
     Products are taken in axis order, so that every axis's visit gets the same bits.
     """
@@ -81,7 +81,7 @@ def _multiply_from_third(table_RW, row_M, rest_W):  # type: ignore[no-untyped-de
 
 @jit
 def _weigh_in_logs(table_RW, row_M, weight_K):  # type: ignore[no-untyped-def]
-    """Do as `_weigh` at any scale; equal shares where no component has a positive one."""
+    """As `_weigh`, in logarithms, for products of any size; equal shares where all are zero."""
     top = -np.inf
     for k in range(len(weight_K)):
         weight_K[k] = 0.0

@@ -1,6 +1,7 @@
-"""Exact binomial and multinomial draws from random numbers by counting.
+"""Exact binomial and multinomial draws from a counter-based random number generator.
 
-A draw is a function of its address, not of what came before.
+A draw is a function of its address (seed, iteration, cell and the number of the draw), not of the
+draws before it.
 
 Philox4x32-10 (Salmon, Moraes, Dror & Shaw, *Parallel random numbers: as easy as 1, 2, 3*,
 SC'11): ten rounds of multiplications turn a key and a counter into 128 random bits. A cell's
@@ -47,14 +48,14 @@ def uniform_at(seed, iteration, cell, draw):  # type: ignore[no-untyped-def]
 
 @jit
 def uniform(stream):  # type: ignore[no-untyped-def]
-    """Return the number at a stream's address (four uint64 as above) and step to the next."""
+    """Return the number at a stream's address (four uint64 as above) and advance the address."""
     stream[3] += _ONE
     return uniform_at(stream[0], stream[1], stream[2], stream[3] - _ONE)
 
 
 @jit_inline
-def place(target, weight_K):  # type: ignore[no-untyped-def]
-    """Return the component into whose stretch of the line 0..sum(weight_K) the target falls."""
+def component_at(target, weight_K):  # type: ignore[no-untyped-def]
+    """Return the component whose interval of the cumulative weights contains the target."""
     last = 0
     reached = 0.0
     for k in range(len(weight_K)):
@@ -97,15 +98,15 @@ def draw_binomial(stream, n, p):  # type: ignore[no-untyped-def]
 
 @jit
 def _invert(stream, n, p):  # type: ignore[no-untyped-def]
-    """Walk along the pmf until a uniform number is used up."""
+    """Draw by inversion: the count at which the cumulative pmf exceeds a uniform number."""
     odds = p / (1.0 - p)
     while True:
-        left = uniform(stream)
+        rest = uniform(stream)
         mass = math.exp(n * math.log1p(-p))
         for k in range(min(n, 200) + 1):
-            if left < mass:
+            if rest < mass:
                 return k
-            left -= mass
+            rest -= mass
             mass *= odds * (n - k) / (k + 1.0)
 
 

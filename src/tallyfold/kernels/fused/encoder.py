@@ -32,7 +32,7 @@ MOST_CHUNKS = 128
 """Each chunk has its own sums of gradients, to be added in the chunks' order."""
 
 WEIGHT_CAP = 1e9
-"""Weights beyond it are taken as it: with capped inputs, no float32 sum can overflow."""
+"""Weights are clipped to it: with clipped inputs, no float32 sum can overflow."""
 
 LN_2 = math.log(2.0)
 
@@ -62,7 +62,10 @@ class Packed(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """Weights of cells as given, in the layout's order, and in the inputs' order over the peak."""
+    """Weights of cells: as given, in the layout's order, and divided by their peak in the inputs'.
+
+    The peak is the largest absolute weight.
+    """
 
     given_N: Floats
     layout_N: Floats
@@ -73,8 +76,8 @@ class Weighed(NamedTuple):
 class FusedEncoder(AxisEncoder):
     """See :class:`tallyfold.kernels.encoder.AxisEncoder`; for networks of one hidden layer or none.
 
-    The slope of every output is kept from one forward pass to the next, and so is the memory: one
-    encoder serves one caller at a time.
+    Outputs and their slopes are written to arrays that the next pass overwrites: two threads must
+    not use one encoder at the same time.
     """
 
     def __init__(self, layout: AxisLayout, network: Network) -> None:
@@ -173,7 +176,8 @@ def unpack(
 ) -> dict[str, Floats]:
     """Return the kernel's sums as gradients with respect to the weights, by name.
 
-    What reaches a hidden unit has passed its output weight: the kernel leaves that factor out.
+    The gradient of a hidden unit has its output weight as a factor, which the kernel leaves out and
+    which is multiplied in here.
     """
     gradient, last = {}, network.hidden_layers
     if last:

@@ -13,7 +13,7 @@ from tallyfold.kernels.fused.jit import jit, jit_sums
 from tallyfold.kernels.fused.softplus import BLOCK, add_signals, finish, pull_back
 
 PADDED = BLOCK + 16
-"""Length of a row of W rows: at a power of two they would push each other out of the cache."""
+"""Length of a row in memory: rows a power of two apart would evict each other from the cache."""
 
 
 @jit_sums
@@ -51,7 +51,7 @@ def differentiate(  # type: ignore[no-untyped-def]
 ):
     """Add, for a range of chunks, what their inputs give to each weight's gradient.
 
-    What a hidden unit's weights get lacks the factor of the unit's output weight.
+    The gradients of a hidden unit's weights lack the factor of the unit's output weight.
     """
     others_JR, counts_R = inputs
     hidden_HTCUI, output_HTCI = sums

@@ -34,10 +34,10 @@ def log_one_minus_exp(x):  # type: ignore[no-untyped-def]
 
 @jit
 def exposure(family, rate, count):  # type: ignore[no-untyped-def]
-    """Return the slope, in the rate, of the cell's log normaliser.
+    """Return the derivative of the cell's log normaliser by the rate.
 
     `family` is the position in ``LIKELIHOODS`` and the dispersion. A truncated likelihood adds the
-    exposure of the zeros that nobody saw: about 1 / rate when the rate is small.
+    exposure of the zeros that were not observed: about 1 / rate when the rate is small.
     """
     code, dispersion = family
     if code == 0:

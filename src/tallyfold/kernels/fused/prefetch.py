@@ -1,8 +1,8 @@
-"""Asking for memory before it is needed.
+"""Prefetching: memory is requested before it is needed.
 
 A cell's entities may be anywhere on their axes. Where the table is larger than the processor's
 cache, every look-up would wait for memory, and the time per cell would grow with the tensor. The
-cells to come are known, so what they need is asked for some cells ahead. No result depends on it.
+cells to come are known, so their rows are requested some cells ahead. No result depends on it.
 """
 
 from typing import Any
@@ -15,15 +15,15 @@ from numba.extending import intrinsic
 from tallyfold.kernels.fused.jit import jit_inline
 
 AHEAD = 8
-"""How many cells ahead: far enough for memory to answer, near enough not to be forgotten."""
+"""How many cells ahead: enough for memory to answer, few enough not to be evicted before use."""
 LINE = 8
-"""Numbers of 8 bytes that memory answers with at once."""
+"""Numbers of 8 bytes in a cache line."""
 TO_READ, KEPT, DATA = 0, 3, 1
 """Arguments of LLVM's prefetch: to read, to be kept in the cache, data."""
 
 
-def _ask_for(typing_context: Any, array: Any, place: Any) -> Any:
-    """Ask for the memory around one number of a one-dimensional array, and wait for nothing."""
+def _ask_for(typing_context: Any, array: Any, index: Any) -> Any:
+    """Request the cache line of one number of a one-dimensional array, without waiting for it."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = signature.args[0]
@@ -48,7 +48,7 @@ ask_for: Any = intrinsic(_ask_for)
 
 @jit_inline
 def prefetch_rows(table_RW, first_J, others_NJ, n):  # type: ignore[no-untyped-def]
-    """Ask for the rows of the other axes that the cell `AHEAD` of n will need."""
+    """Request the rows of the other axes that cell n + `AHEAD` will need."""
     if n + AHEAD < len(others_NJ):
         for j in range(len(first_J)):
             row_W = table_RW[first_J[j] + others_NJ[n + AHEAD, j]]
@@ -58,6 +58,6 @@ def prefetch_rows(table_RW, first_J, others_NJ, n):  # type: ignore[no-untyped-d
 
 @jit_inline
 def ask_for_weight(weight_N, order_N, n):  # type: ignore[no-untyped-def]
-    """Ask for the weight of the cell `AHEAD` of n; weights are in the original order."""
+    """Request the weight of cell n + `AHEAD`; weights are in the original order."""
     if n + AHEAD < len(order_N):
         ask_for(weight_N, order_N[n + AHEAD])

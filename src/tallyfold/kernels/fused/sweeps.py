@@ -108,7 +108,7 @@ def _write_rates(start, stop, cells, table, rate_N):  # type: ignore[no-untyped-
 def _add_bound(start, stop, cells, table, family, n_sets, sum_1):  # type: ignore[no-untyped-def]
     """Add count * ln(geo rate) - normaliser(mean rate) of the cells start..stop.
 
-    The table holds geo left and mean right, or one set that is both.
+    The table has geo in its left half and mean in its right, or one set of factors that is both.
     """
     entity_N, others_NJ, count_N = cells
     table_RW, _, first_J = table
@@ -196,7 +196,7 @@ def _add_shares(start, stop, cells, table, sums_SW, floor):  # type: ignore[no-u
 def _add_bptf(start, stop, cells, table, sums_SW, family):  # type: ignore[no-untyped-def]
     """Sum the pieces start..stop: shares in the left half of a row of sums, exposures in the right.
 
-    So it is in the table, geo left and mean right, unless both are one and the same half.
+    The table too has geo in its left half and mean in its right, unless both are the same factors.
     """
     piece_cell_S1, piece_entity_S, others_NJ, _, counts_N = cells
     table_RW, own_first, first_J = table

@@ -1,4 +1,4 @@
-"""What every compiled kernel goes through: factors as one table, cells in chunks over threads.
+"""What all compiled kernels share: factors as one table, cells in chunks over threads.
 
 The table has a row per entity of every axis, components padded to whole vectors. One table serves
 any number of axes, and sets that are used together (geometric and arithmetic means) lie side by
@@ -81,7 +81,7 @@ def sum_pieces(
     dtype: DTypeLike = np.float64,
     width: int | None = None,
 ) -> NDArray[Any]:
-    """Return ``kernel``'s sums per entity, as wide as the table or `width`; zero for an empty one.
+    """Return the kernel's sums per entity, of the table's width or `width`; zero without a cell.
 
     The kernel is called with its range of pieces, the layout's arrays, the table, a row of sums
     per piece to add to, and `extra`.

@@ -32,7 +32,7 @@ function markList() {
     node.setAttribute("aria-pressed", Number(node.dataset.component) === state.component && !state.entity);
 }
 
-// The component so many places on in the list.
+// The component a number of places further on in the list.
 function neighbour(step) {
   const place = bySize.findIndex(({ number }) => number === state.component);
   return bySize[(place + step + K) % K].number;
