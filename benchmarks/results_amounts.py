@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import tallyfold as tf
-from near_copies import split_copies
 from rivals.boosting import fit_boosting
 from rivals.histograms import Rival, fit_constant
 from rivals.rating_biases import fit_rating_biases
@@ -65,14 +64,18 @@ class Way(NamedTuple):
 
 
 def library(make):
-    return Way(lambda train, threads: make().fit(train))
+    return Way(lambda train, threads, groups: make().fit(train, groups=groups))
 
 
 MODELS = {
-    "constant": Way(lambda train, threads: fit_constant(train)),
+    "constant": Way(lambda train, threads, groups: fit_constant(train)),
     "main effects": library(lambda: tf.MainEffects()),
-    "boosting": Way(lambda train, threads: fit_boosting(train, threads=threads)),
-    "rating biases": Way(lambda train, threads: fit_rating_biases(train), only_ratings=True),
+    "boosting": Way(
+        lambda train, threads, groups: fit_boosting(train, threads=threads, groups=groups)
+    ),
+    "rating biases": Way(
+        lambda train, threads, groups: fit_rating_biases(train), only_ratings=True
+    ),
     "VAE-BPTF (negative binomial)": library(lambda: tf.VAEBPTF(amount="negative-binomial")),
     "margins": library(lambda: tf.Margins()),
     "VAE-BPTF": library(lambda: tf.VAEBPTF()),
@@ -80,13 +83,15 @@ MODELS = {
 
 
 def parts(folder, name, split):
-    """Return the training and the test part of a tensor."""
+    """Return the training and the test part of a tensor, and groups of training cells or None."""
     source = TENSORS[name]
     tensor = tf.read_counts(folder / f"{source.file}.parquet", axes=source.axes, value="count")
     if source.copies_along:
-        return split_copies(tensor, TEST_SIZE, axis=source.copies_along, random_state=split)
+        groups = tf.near_copies(tensor, source.copies_along)
+        train, test = tf.split(tensor, TEST_SIZE, random_state=split, groups=groups)
+        return train, test, tf.near_copies(train, source.copies_along)
     train, test = tf.split(tensor, TEST_SIZE, random_state=split)
-    return tf.subsample(train, source.share, random_state=split), test
+    return tf.subsample(train, source.share, random_state=split), test, None
 
 
 def run(folder, rows, tensors, models, splits, threads):
@@ -102,10 +107,10 @@ def run(folder, rows, tensors, models, splits, threads):
             ]
             if not missing:
                 continue
-            train, test = parts(folder, name, split)
+            train, test, groups = parts(folder, name, split)
             for label in missing:
                 try:
-                    row = measure(label, train, test, threads)
+                    row = measure(label, train, test, groups, threads)
                 except Exception:
                     print(f"{name}, split {split}, {label}: failed", flush=True)
                     traceback.print_exc()
@@ -123,11 +128,11 @@ def run(folder, rows, tensors, models, splits, threads):
                 )
 
 
-def measure(label, train, test, threads):
+def measure(label, train, test, groups, threads):
     """Fit one model, by the clock, and score it."""
     with limited_to(threads):
         begin = time.perf_counter()
-        fitted = MODELS[label].fit(train, threads)
+        fitted = MODELS[label].fit(train, threads, groups)
         seconds = time.perf_counter() - begin
         if isinstance(fitted, Rival):
             scores = fitted.scores(test)

@@ -28,13 +28,17 @@ SETTINGS = {
 }
 
 
-def fit_boosting(train, *, threads):
-    """Boost trees for y - 1, stopped on a tenth of the cells, which fits the head as well."""
+def fit_boosting(train, *, threads, groups=None):
+    """Boost trees for y - 1, stopped on a tenth of the cells, which fits the head as well.
+
+    Cells of a group, if groups are given, are in the same fold and held out together.
+    """
     import lightgbm as lgb
 
     rng = np.random.default_rng(0)
-    counts_N, fold_N = train.counts, rng.integers(FOLDS, size=train.nnz)
-    held_out = rng.random(train.nnz) < 0.1
+    _, group_N = np.unique(np.arange(train.nnz) if groups is None else groups, return_inverse=True)
+    counts_N, fold_N = train.counts, rng.integers(FOLDS, size=group_N.max() + 1)[group_N]
+    held_out = (rng.random(group_N.max() + 1) < 0.1)[group_N]
     margins = [Margin(train, axes, fold_N) for axes in proper_subsets(len(train.shape))]
     inputs_NF = np.concatenate([margin.out_of_fold() for margin in margins], axis=1)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tallyfold.data.demo import load_demo as load_demo
     from tallyfold.data.formats import read_counts as read_counts
     from tallyfold.data.formats import write_counts as write_counts
+    from tallyfold.data.near_copies import near_copies as near_copies
     from tallyfold.data.query import read_query as read_query
     from tallyfold.data.simulate import simulate as simulate
     from tallyfold.data.split import k_folds as k_folds
@@ -60,6 +61,7 @@ _NAMES = {
     "tallyfold.data.axis": ["Axis"],
     "tallyfold.data.demo": ["load_demo"],
     "tallyfold.data.formats": ["read_counts", "write_counts"],
+    "tallyfold.data.near_copies": ["near_copies"],
     "tallyfold.data.query": ["read_query"],
     "tallyfold.data.simulate": ["simulate"],
     "tallyfold.data.split": ["k_folds", "split", "split_entities", "split_time", "subsample"],

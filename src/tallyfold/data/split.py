@@ -26,7 +26,13 @@ class Split(NamedTuple):
     test: CountTensor
 
 
-def split(tensor: CountTensor, test_size: float = 0.2, *, random_state: Seed = 0) -> Split:
+def split(
+    tensor: CountTensor,
+    test_size: float = 0.2,
+    *,
+    random_state: Seed = 0,
+    groups: npt.ArrayLike | None = None,
+) -> Split:
     """Hold out a share of the non-zero cells, at random.
 
     Parameters
@@ -37,6 +43,9 @@ def split(tensor: CountTensor, test_size: float = 0.2, *, random_state: Seed = 0
         The share of non-zero cells that go to the test part, between 0 and 1.
     random_state
         A seed, or a NumPy generator.
+    groups
+        A number for each non-zero cell, such as those of `near_copies`: cells with the same number
+        go to the same part. `test_size` then is a share of the groups.
 
     Examples
     --------
@@ -46,6 +55,10 @@ def split(tensor: CountTensor, test_size: float = 0.2, *, random_state: Seed = 0
     >>> train.nnz + test.nnz == tensor.nnz, train.axes == tensor.axes
     (True, True)
     """
+    if groups is not None:
+        return _in_two(
+            tensor, drawn_groups(checked_groups(groups, tensor), test_size, random_state)
+        )
     return _in_two(tensor, drawn_cells(tensor.nnz, test_size, random_state))
 
 
@@ -180,3 +193,22 @@ def drawn_cells(
     drawn = np.zeros(number, bool)
     drawn[generator(random_state).permutation(number)[:size]] = True
     return drawn
+
+
+def drawn_groups(
+    groups_N: npt.NDArray[np.int64], share: float, random_state: Seed
+) -> npt.NDArray[np.bool_]:
+    """Draw a share of the groups; return which cells belong to them."""
+    distinct, number_N = np.unique(groups_N, return_inverse=True)
+    return drawn_cells(len(distinct), share, random_state, what="groups")[number_N]
+
+
+def checked_groups(groups: npt.ArrayLike, tensor: CountTensor) -> npt.NDArray[np.int64]:
+    """Return a number for each cell; refuse what is none."""
+    groups_N = np.asarray(groups)
+    if groups_N.shape != (tensor.nnz,) or groups_N.dtype.kind not in "iu":
+        raise ParameterError(
+            f"`groups` must be a whole number for each of the {tensor.nnz:,} non-zero cells; got "
+            f"shape {groups_N.shape} of type {groups_N.dtype}. `near_copies` makes them."
+        )
+    return groups_N.astype(np.int64)

@@ -32,7 +32,13 @@ from tallyfold.inference.fit.loop import Callback, Outcome, Phase, outcome_of, r
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
 from tallyfold.models.cells import Unknown, cell_positions
-from tallyfold.models.completion import calibrated, head_phases_for, with_head, without_head
+from tallyfold.models.completion import (
+    calibrated,
+    fit_groups,
+    head_phases_for,
+    with_head,
+    without_head,
+)
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import SEED, RulesOfFields, check_parameters, integer, number
 from tallyfold.posterior.factors import Factors
@@ -104,6 +110,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         every: int = 10,
         resume: bool = False,
         callbacks: Sequence[Callback] = (),
+        groups: npt.ArrayLike | None = None,
     ) -> Self:
         """Fit the model to a tensor's counts.
 
@@ -118,6 +125,9 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
             interrupted. Without a saved run there, start one.
         callbacks
             Called after each iteration with a `Progress`.
+        groups
+            A number for each non-zero cell, such as those of `near_copies`: cells that the fit
+            holds out from itself, to stop or to calibrate, are whole groups.
 
         Returns
         -------
@@ -128,7 +138,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         """
         self._check(tensor, every, checkpoint, resume)
         with use_device(self._device):
-            caveat = self._fit(tensor, checkpoint, every, resume, callbacks)
+            caveat = self._fit(tensor, checkpoint, every, resume, callbacks, groups)
         if caveat is not None:
             warnings.warn(
                 f"the fit was interrupted; the model is that of iteration {self.n_iter_}.{caveat}",
@@ -144,15 +154,19 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         every: int,
         resume: bool,
         callbacks: Sequence[Callback],
+        groups: npt.ArrayLike | None,
     ) -> str | None:
         """Fit with parameters that were checked; if interrupted, return what to know of it."""
-        train, held_out = hold_out(tensor, self._validation_share(), self._seed)
+        groups_N = None if groups is None else fit_groups(groups, tensor)
+        train, held_out = hold_out(tensor, self._validation_share(), self._seed, groups_N)
         cells = TrainingCells(train)
         phases = list(self._phases(cells, held_out))
         if self._has_head:
-            phases += head_phases_for(tensor, held_out, self.get_params()["scale"], self._seed)
+            scale = self.get_params()["scale"]
+            phases += head_phases_for(tensor, held_out, scale, self._seed, groups_N)
         try:
-            outcome = self._run(phases, tensor, cells, checkpoint, every, resume, callbacks)
+            data = fingerprint(tensor, cells.group, groups_N)
+            outcome = self._run(phases, data, cells, checkpoint, every, resume, callbacks)
         except DivergedError as error:
             if error.run.history:
                 good = outcome_of(error.run, phases, "diverged")
@@ -400,7 +414,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     def _run(
         self,
         phases: Sequence[Phase],
-        tensor: CountTensor,
+        data: str,
         cells: TrainingCells,
         checkpoint: str | os.PathLike[str] | None,
         every: int,
@@ -411,8 +425,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         if checkpoint is None:
             return run_loop(phases, max_iter=limit, callbacks=callbacks)
         cells.group.broadcast(lambda: refuse_foreign(checkpoint, KIND))
-        parameters, data = self._plain_parameters(), fingerprint(tensor, cells.group)
-        kept = Checkpoint(checkpoint, self.name, parameters, data, cells)
+        kept = Checkpoint(checkpoint, self.name, self._plain_parameters(), data, cells)
         run = kept.load(phases) if resume and kept.exists() else None
         return run_loop(
             phases, max_iter=limit, run=run, callbacks=callbacks, keep=kept.keep, every=every

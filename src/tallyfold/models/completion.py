@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.data.split import checked_groups
 from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import ParameterError
 from tallyfold.inference.cells.held_out import HeldOutCells
 from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.inference.fit.calibration import MOST_CELLS, calibrate
 from tallyfold.inference.fit.loop import Outcome, Phase
 from tallyfold.inference.head.cells import HeadCells
@@ -16,13 +22,27 @@ from tallyfold.models.fitted import Fitted, Moments
 from tallyfold.models.parameters import Scale
 
 
+def fit_groups(groups: npt.ArrayLike, tensor: CountTensor) -> npt.NDArray[np.int64]:
+    """Return the groups that a fit is given, one process or none."""
+    if current_group().size > 1:
+        raise ParameterError(
+            "`groups` cannot be given in several processes: cells of a group may be in different "
+            "ones. Fit in one process, or leave them out."
+        )
+    return checked_groups(groups, tensor)
+
+
 def head_phases_for(
-    tensor: CountTensor, held_out: CountTensor | None, scale: Scale, seed: int
+    tensor: CountTensor,
+    held_out: CountTensor | None,
+    scale: Scale,
+    seed: int,
+    groups_N: npt.NDArray[np.int64] | None = None,
 ) -> list[Phase]:
     """Return the phases that train a count head, on all cells; `held_out` are those of a fit."""
     ends = None if scale is None else "auto" if isinstance(scale, str) else (scale[0], scale[1])
     first = None if held_out is None else TrainingCells(held_out)
-    return head_phases(HeadCells.of(TrainingCells(tensor), ends, seed, first), seed)
+    return head_phases(HeadCells.of(TrainingCells(tensor), ends, seed, first, groups_N), seed)
 
 
 def without_head(outcome: Outcome) -> Outcome:

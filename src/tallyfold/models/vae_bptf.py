@@ -175,6 +175,7 @@ class VAEBPTF(SweptModel):
         every: int = 10,
         resume: bool = False,
         callbacks: Sequence[Callback] = (),
+        groups: npt.ArrayLike | None = None,
     ) -> Self:
         """Fit the model to a tensor's counts; see `CountModel.fit`.
 
@@ -182,8 +183,10 @@ class VAEBPTF(SweptModel):
         """
         self._check(tensor, every, checkpoint, resume)
         if self.n_members == 1:
-            options: dict[str, Any] = {"every": every, "resume": resume, "callbacks": callbacks}
-            return super().fit(tensor, checkpoint=checkpoint, **options)
+            return super().fit(
+                tensor, checkpoint=checkpoint, every=every, resume=resume, callbacks=callbacks,
+                groups=groups,
+            )  # fmt: skip
         if checkpoint is not None:
             folder = checkpoint
             current_group().broadcast(lambda: refuse_foreign(folder, "checkpoint of members"))
@@ -193,7 +196,7 @@ class VAEBPTF(SweptModel):
             parameters["random_state"] = self.random_state + number_
             member = type(self)(**parameters)
             with use_device(self._device):
-                caveat = member._fit(tensor, folder, every, resume, callbacks)
+                caveat = member._fit(tensor, folder, every, resume, callbacks, groups)
             return member.fitted_, caveat is not None
 
         whole = fit_members(fit_one, self.n_members, checkpoint)

@@ -153,8 +153,12 @@ def _alike(array: npt.NDArray[Any] | None, first: npt.NDArray[Any]) -> bool:
     return array.shape[grows:] == first.shape[grows:]
 
 
-def fingerprint(tensor: CountTensor, group: ProcessGroup = ALONE) -> str:
-    """Return a checksum of a tensor's axis names, cells and counts.
+def fingerprint(
+    tensor: CountTensor,
+    group: ProcessGroup = ALONE,
+    groups_N: npt.NDArray[np.int64] | None = None,
+) -> str:
+    """Return a checksum of a tensor's axis names, cells and counts, and of groups of its cells.
 
     Each cell is hashed by itself and the hashes are added up, so that it does not matter which
     process has which cells.
@@ -165,4 +169,5 @@ def fingerprint(tensor: CountTensor, group: ProcessGroup = ALONE) -> str:
         hash_N = cell_hashes(tensor.counts[part].astype(np.uint64), tensor.indices[part].T)
         total += np.array([hash_N.sum(), mixed(hash_N).sum()], dtype=np.uint64)
     cells = group.all_gather(total[None]).sum(axis=0, dtype=np.uint64)
-    return hashlib.sha256(repr((tensor.names, tensor.shape, cells.tolist())).encode()).hexdigest()
+    facts = repr((tensor.names, tensor.shape, cells.tolist())).encode()
+    return hashlib.sha256(facts + (b"" if groups_N is None else groups_N.tobytes())).hexdigest()

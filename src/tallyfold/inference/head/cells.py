@@ -75,10 +75,12 @@ class HeadCells:
         scale: tuple[int, int] | str | None,
         seed: int,
         held_out: TrainingCells | None = None,
+        groups_N: Ints | None = None,
     ) -> HeadCells:
         """Draw an order, folds, and the cells to train on if there are too many.
 
-        `held_out` are those of the cells that stand first: what another fit has not seen.
+        `held_out` are those of the cells that stand first: what another fit has not seen. Cells of
+        a group, if groups are given, are in the same fold.
         """
         hash_N = _hashes(cells.indices_NM, seed)
         chosen_N = np.ones(len(cells), dtype=bool)
@@ -96,7 +98,10 @@ class HeadCells:
         gather = cells.group.all_gather
         indices_NM = np.asfortranarray(gather(np.ascontiguousarray(cells.indices_NM[chosen_N])))
         counts_N, hash_N = gather(cells.counts_N[chosen_N]), gather(hash_N[chosen_N])
-        fold_N = (mixed(hash_N) % np.uint64(N_FOLDS)).astype(np.int8)
+        drawn_N = hash_N
+        if groups_N is not None:
+            drawn_N = cell_hashes(np.full(len(hash_N), seed, np.uint64), [groups_N[chosen_N]])
+        fold_N = (mixed(drawn_N) % np.uint64(N_FOLDS)).astype(np.int8)
         later_N = np.ones(len(hash_N), dtype=bool)
         if held_out is not None:
             later_N = ~np.isin(hash_N, gather(_hashes(held_out.indices_NM, seed)))
