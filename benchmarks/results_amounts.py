@@ -73,8 +73,8 @@ MODELS = {
     "main effects": library(lambda: tf.MainEffects()),
     "boosting": Way(lambda train, threads: fit_boosting(train, threads=threads)),
     "rating biases": Way(lambda train, threads: fit_rating_biases(train), only_ratings=True),
-    "VAE-BPTF (negative binomial)": library(lambda: tf.VAEBPTF(predictive="negative-binomial")),
-    "margins": library(lambda: tf.MODELS["margins"]()),
+    "VAE-BPTF (negative binomial)": library(lambda: tf.VAEBPTF(amount="negative-binomial")),
+    "margins": library(lambda: tf.Margins()),
     "VAE-BPTF": library(lambda: tf.VAEBPTF()),
 }
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallyfold.kernels.arrays import Ints
+from tallyfold.kernels.blas import one_blas_thread
 
 Singles = NDArray[np.float32]
 
@@ -67,6 +68,11 @@ def probabilities(network: HeadNetwork, params_P: Singles, x_ND: Singles) -> Sin
     >>> probabilities(network, params, np.ones((1, 2), dtype=np.float32)).round(3).tolist()[0][0]
     0.3330000042915344
     """
+    with one_blas_thread():
+        return _probabilities(network, params_P, x_ND)
+
+
+def _probabilities(network: HeadNetwork, params_P: Singles, x_ND: Singles) -> Singles:
     layers = _layers(network, params_P)
     prob_NB = np.empty((len(x_ND), network.shapes_QB.shape[1]), dtype=x_ND.dtype)
     for start in range(0, len(x_ND), BLOCK):

@@ -100,3 +100,26 @@ def out_of_fold_sums(
             by_fold[:, besides] = 0
         sums_NF[:, f] = by_fold.sum(axis=1)[grouping.row_N] - by_fold[grouping.row_N, fold_N]
     return sums_NF
+
+
+def sums_by_fold(
+    grouping: Grouping, fold_N: NDArray[np.int8], value_NKF: Ints, *, backend: str = "auto"
+) -> Ints:
+    """Return, for a cell of fold k, the sums over its combination of the others' k-th values.
+
+    Cells of fold k itself are left out. `value_NKF` has values of each cell for each fold.
+    """
+    small = value_NKF.size < SMALL_WORK
+    if chosen_backend(backend, small=small) == "numba":
+        announce_compilation()
+        fused = import_module("tallyfold.kernels.fused.margins")
+        _, order_N, indptr_P1, _ = grouping
+        return fused.sums_by_fold(  # type: ignore[no-any-return]
+            order_N, indptr_P1, fold_N, value_NKF
+        )
+    sums_NF = np.empty((len(fold_N), value_NKF.shape[2]), dtype=np.int64)
+    for fold in range(value_NKF.shape[1]):
+        own_N = fold_N == fold
+        others_NF = np.where(own_N[:, None], 0, value_NKF[:, fold])
+        sums_NF[own_N] = grouping.sums(others_NF)[grouping.row_N[own_N]]
+    return sums_NF

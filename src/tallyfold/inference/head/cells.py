@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.kernels.hashing import cell_hashes, mixed
-from tallyfold.kernels.margins import Grouping, out_of_fold_sums
-from tallyfold.posterior.count_head import N_RESIDUALS, CountHead, histogram_head
+from tallyfold.kernels.margins import Grouping, out_of_fold_sums, sums_by_fold
+from tallyfold.posterior.count_head import CountHead, histogram_head
 from tallyfold.posterior.derived_axis import combination_keys, countable
 from tallyfold.posterior.margins import MarginTable, axis_sets, compact, pull_strength
 
@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
-N_FOLDS = 5
+N_FOLDS = 10
 MOST_CELLS = 4_000_000
 """More cells than these are not trained on: some are drawn, and margins are of the others."""
 LEAST_STRENGTH, LEAST_RESIDUAL_STRENGTH = 0.3, 1.0
@@ -33,14 +33,16 @@ LEAST_STRENGTH, LEAST_RESIDUAL_STRENGTH = 0.3, 1.0
 
 @dataclass(frozen=True)
 class HeadCells:
-    """Cells in an order drawn by their hashes, the same in every process.
+    """Cells, and an order drawn by their hashes; the same in every process.
 
     Attributes
     ----------
-    hash_N, indices_NM, counts_N, fold_N
-        The cells that are trained on, in ascending order of their hashes, and their folds.
+    indices_NM, counts_N, fold_N
+        The cells that are trained on, sorted by position, and their folds.
+    hash_N, order_N
+        Their hashes, and the order they are trained in.
     n_first
-        How many stand before the others: cells that another fit has not seen. The first member's
+        How many stand first in that order: cells that another fit has not seen. The first member's
         held-out cells are these.
     shape
         The sizes of the axes.
@@ -54,10 +56,11 @@ class HeadCells:
         Of the hashes.
     """
 
-    hash_N: npt.NDArray[np.uint64]
     indices_NM: npt.NDArray[np.int32]
     counts_N: Ints
     fold_N: npt.NDArray[np.int8]
+    hash_N: npt.NDArray[np.uint64]
+    order_N: Ints
     n_first: int
     shape: tuple[int, ...]
     histogram: tuple[Ints, Ints]
@@ -91,23 +94,22 @@ class HeadCells:
                 cells.group,
             )
         gather = cells.group.all_gather
-        indices_NM = gather(np.ascontiguousarray(cells.indices_NM[chosen_N]))
+        indices_NM = np.asfortranarray(gather(np.ascontiguousarray(cells.indices_NM[chosen_N])))
         counts_N, hash_N = gather(cells.counts_N[chosen_N]), gather(hash_N[chosen_N])
+        fold_N = (mixed(hash_N) % np.uint64(N_FOLDS)).astype(np.int8)
         later_N = np.ones(len(hash_N), dtype=bool)
         if held_out is not None:
             later_N = ~np.isin(hash_N, gather(_hashes(held_out.indices_NM, seed)))
         order_N = np.lexsort((hash_N, later_N))
-        hash_N, counts_N = hash_N[order_N], counts_N[order_N]
-        fold_N = (mixed(hash_N) % np.uint64(N_FOLDS)).astype(np.int8)
-        indices_NM = np.asfortranarray(indices_NM[order_N])
-        n_first, histogram = int(np.sum(~later_N)), cells.histogram
         return cls(
-            hash_N, indices_NM, counts_N, fold_N, n_first, cells.shape, histogram, rest, scale, seed
-        )
+            indices_NM, counts_N, fold_N, hash_N, order_N, int(np.sum(~later_N)), cells.shape,
+            cells.histogram, rest, scale, seed,
+        )  # fmt: skip
 
     def rows_of(self, indices_NM: npt.NDArray[np.int32]) -> Ints:
-        """Return where cells stand among the first ones; -1 if they do not."""
-        hash_N, first_F = _hashes(indices_NM, self.seed), self.hash_N[: self.n_first]
+        """Return where cells stand among the first of the drawn order; -1 if they do not."""
+        hash_N = _hashes(indices_NM, self.seed)
+        first_F = self.hash_N[self.order_N[: self.n_first]]
         if len(first_F) == 0:
             return np.full(len(hash_N), -1)
         row_N = np.minimum(np.searchsorted(first_F, hash_N), len(first_F) - 1)
@@ -123,9 +125,14 @@ class HeadCells:
         return histogram_head(*self.histogram, self.scale)
 
     @cached_property
-    def bin_N(self) -> Ints:
-        """The bin of each cell's count."""
-        return self.constant.bins.bin_of(self.counts_N)
+    def drawn_counts_N(self) -> Ints:
+        """The cells' counts, in the drawn order."""
+        return self.counts_N[self.order_N]
+
+    @cached_property
+    def drawn_bin_N(self) -> Ints:
+        """The bins of the cells' counts, in the drawn order."""
+        return self.constant.bins.bin_of(self.drawn_counts_N)
 
     @cached_property
     def value_NF(self) -> Ints:
@@ -181,11 +188,12 @@ class HeadCells:
         if self.rest is not None:
             tables = self.head.tables
             return self.head.inputs([t.sums_at(t.rows_of(self.indices_NM)) for t in tables])
-        return self.head.inputs(self.out_of_fold(), N_FOLDS / (N_FOLDS - 1))
+        return self.inputs_besides(-1)
 
     def inputs_besides(self, fold: int) -> Singles:
-        """Return inputs that leave out one more fold than each cell's own."""
-        return self.head.inputs(self.out_of_fold(fold), N_FOLDS / (N_FOLDS - 2))
+        """Return inputs that leave out one more fold than each cell's own; -1: none."""
+        n_left = N_FOLDS - 1 - (fold >= 0)
+        return self.head.inputs(self.out_of_fold(fold), N_FOLDS / n_left)
 
     def out_of_fold(self, besides: int = -1) -> list[Ints]:
         """Return sums at each cell over the cells of other folds, for every set of axes."""
@@ -213,20 +221,13 @@ class HeadCells:
             )  # fmt: skip
         return replace(self.head, tables=tuple(tables))
 
-    def residual_sums(self, residual_KN2: list[Ints]) -> list[Ints]:
+    def residual_sums(self, residuals: list[Ints]) -> list[Ints]:
         """Return sums of residuals at each cell, those that know nothing of the cell's fold.
 
-        ``residual_KN2[k]`` are residuals of predictions that leave fold k out.
+        The k-th of `residuals` are those of predictions that leave fold k out.
         """
-        found = []
-        for grouping in self.groupings:
-            sums_N2 = np.empty((len(self), N_RESIDUALS), dtype=np.int64)
-            for fold, residual_N2 in enumerate(residual_KN2):
-                own_N = self.fold_N == fold
-                others_N2 = np.where(own_N[:, None], 0, residual_N2)
-                sums_N2[own_N] = grouping.sums(others_N2)[grouping.row_N[own_N]]
-            found.append(sums_N2)
-        return found
+        residual_NKF = np.ascontiguousarray(np.stack(residuals, axis=1))
+        return [sums_by_fold(grouping, self.fold_N, residual_NKF) for grouping in self.groupings]
 
 
 def _hashes(indices_NM: npt.NDArray[np.int32], seed: int) -> npt.NDArray[np.uint64]:

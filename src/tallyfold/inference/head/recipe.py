@@ -34,7 +34,7 @@ class Recipe:
     n_members: int = 2
     held_out: float = 0.1
     batch: int = 1024
-    steps: int = 6000
+    steps: int = 4000
     looks: int = 25
     rate: float = 5e-3
     decay: float = 3e-4

@@ -103,11 +103,11 @@ class HeadStep:
         def train(number: int) -> tuple[Member, Floats]:
             held_out = self.held_out_rows(number)
             member = advance(
-                state.members[number], network, z_ND, self.cells.bin_N, held_out, self.recipe,
+                state.members[number], network, z_ND, self.cells.drawn_bin_N, held_out, self.recipe,
                 first_step,
             )  # fmt: skip
             looked_at = slice(held_out.start, min(held_out.stop, held_out.start + MOST_LOOKED_AT))
-            bin_N = self.cells.bin_N[looked_at]
+            bin_N = self.cells.drawn_bin_N[looked_at]
             return member, log_scores(member.params_P, network, z_ND[looked_at], bin_N)
 
         trained = side_by_side(train, range(self.recipe.n_members))
@@ -120,7 +120,7 @@ class HeadStep:
         return state.score
 
     def inputs(self, state: HeadState) -> tuple[HeadStage, Singles]:
-        """Return how inputs are standardised, and those of all cells."""
+        """Return how inputs are standardised, and those of all cells in the drawn order."""
         return self._own_inputs
 
     @cached_property
@@ -132,7 +132,7 @@ class HeadStep:
         spread_D = np.asarray(x_ND.std(axis=0, dtype=np.float64)) + 1e-6
         none = np.empty((0, 0), dtype=np.float32)
         stage = HeadStage(centre_D, spread_D, none, self.recipe.n_hidden)
-        return stage, stage.standardised(x_ND)
+        return stage, stage.standardised(x_ND[self.cells.order_N])
 
     def _network(self, z_ND: Singles) -> HeadNetwork:
         return HeadNetwork(z_ND.shape[1], self.recipe.n_hidden, self.cells.head.shapes_QB)
@@ -147,7 +147,7 @@ class HeadStep:
 
         def score(number: int) -> Floats:
             rows = self.held_out_rows(number)
-            return log_scores(params_MP[number], network, z_ND[rows], self.cells.bin_N[rows])
+            return log_scores(params_MP[number], network, z_ND[rows], self.cells.drawn_bin_N[rows])
 
         return np.concatenate(side_by_side(score, range(len(params_MP))))
 
@@ -180,20 +180,22 @@ class HeadStep:
 
     def _base_scores(self) -> Floats:
         rows = slice(0, self.held_out_rows(self.recipe.n_members - 1).stop)
-        return np.log(self.cells.constant.base_B)[self.cells.bin_N[rows]]
+        return np.log(self.cells.constant.base_B)[self.cells.drawn_bin_N[rows]]
 
     @cached_property
     def _far_N(self) -> Ints:
         """The cells whose counts are in the open bin."""
         open_ = self.cells.constant.bins.upper is None
-        return np.flatnonzero((self.cells.bin_N == len(self.cells.constant.base_B) - 1) & open_)
+        return np.flatnonzero(
+            (self.cells.drawn_bin_N == len(self.cells.constant.base_B) - 1) & open_
+        )
 
     def _tailed(self, head: CountHead, prob_FB: Singles) -> CountHead:
         """Return the head with a tail fitted to counts beyond the last closed bin."""
         if head.bins.upper is not None:
             return head
         prob_F = np.maximum(prob_FB[:, -1].astype(np.float64), 1e-30)
-        start, counts_F = int(head.bins.lower_B[-1]), self.cells.counts_N[self._far_N]
+        start, counts_F = int(head.bins.lower_B[-1]), self.cells.drawn_counts_N[self._far_N]
         return replace(head, tail=LomaxTail.fitted(start, counts_F, np.log(prob_F)))
 
     def _with_all_cells(self, head: CountHead) -> CountHead:
@@ -236,17 +238,16 @@ class ResidualStep(HeadStep):
 
     def _make(self, params_MP: Singles) -> tuple[CountHead, HeadStage, Singles]:
         """Sum residuals: those at a cell know nothing of the cell's fold, in any way."""
-        cells, (stage, z_ND) = self.cells, self.first._own_inputs
-        stage = replace(stage, params_MP=params_MP)
+        cells = self.cells
+        stage = replace(self.first._own_inputs[0], params_MP=params_MP)
 
-        def of(z_ND: Singles) -> Ints:
+        def of(fold: int) -> Ints:
+            z_ND = stage.standardised(cells.inputs_besides(fold))
             prob_NB = stage.probabilities(cells.head.shapes_QB, z_ND)
             return residuals(cells.head.bins, cells.counts_N, prob_NB, cells.head.base_B)
 
-        head = cells.with_residuals(of(z_ND))
-        by_fold = side_by_side(
-            lambda fold: of(stage.standardised(cells.inputs_besides(fold))), range(N_FOLDS)
-        )
+        own, *by_fold = side_by_side(of, range(-1, N_FOLDS))
+        head = cells.with_residuals(own)
         pairs = zip(cells.out_of_fold(), cells.residual_sums(by_fold), strict=True)
         x_ND = head.inputs([np.hstack(pair) for pair in pairs], N_FOLDS / (N_FOLDS - 1))
         return (head, *self._standardised(x_ND))
@@ -314,7 +315,9 @@ def compared(
     order = np.argsort(rows)  # the same in any number of processes
     rows, others = rows[order], others[order]
     prob_NB = step.probabilities(outcome.state, head, rows)
-    score_N = CategoricalCounts(head.bins, prob_NB, head.tail).log_pmf(step.cells.counts_N[rows])
+    score_N = CategoricalCounts(head.bins, prob_NB, head.tail).log_pmf(
+        step.cells.drawn_counts_N[rows]
+    )
     if surely_better(others, score_N, SURE_OF_RATES):
         return None, float(others.mean())
     return head, float(score_N.mean())
