@@ -131,8 +131,9 @@ def test_held_out_cells_stand_first_and_are_found_there():
     assert (cells.n_first, len(cells)) == (held_out.nnz, TENSOR.nnz)
     rows = cells.rows_of(held_out.indices)
     assert sorted(rows.tolist()) == list(range(held_out.nnz))
-    assert np.array_equal(cells.indices_NM[rows], held_out.indices)
-    assert np.array_equal(cells.counts_N[rows], held_out.counts)
+    assert np.array_equal(cells.indices_NM[cells.order_N[rows]], held_out.indices)
+    assert np.array_equal(cells.drawn_counts_N[rows], held_out.counts)
+    assert sorted(cells.order_N.tolist()) == list(range(TENSOR.nnz))
     assert np.all(cells.rows_of(train.indices) == -1)
     assert np.all(of(TENSOR).rows_of(held_out.indices) == -1)
 

@@ -112,7 +112,7 @@ def test_a_member_learns_nothing_from_the_cells_it_is_scored_on(quick):
     step = HeadStep(cells, 0)
     state = step.start(None)
     trained, score = step.advance(state, 1)
-    cells.bin_N[step.held_out_rows(0)] = 0
+    cells.drawn_bin_N[step.held_out_rows(0)] = 0
     again, other_score = step.advance(state, 1)
     assert np.array_equal(trained.members[0].params_P, again.members[0].params_P)
     assert not np.array_equal(trained.members[1].params_P, again.members[1].params_P)

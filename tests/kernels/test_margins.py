@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyfold import kernels
-from tallyfold.kernels.margins import Grouping, out_of_fold_sums
+from tallyfold.kernels.margins import Grouping, out_of_fold_sums, sums_by_fold
 
 N_FOLDS = 5
 
@@ -55,6 +55,16 @@ def test_any_number_of_threads_gives_the_same_sums(n_threads):
     with kernels.use_threads(n_threads):
         found = out_of_fold_sums(*arguments, backend="numba")
     assert np.array_equal(found, out_of_fold_sums(*arguments, backend="numpy"))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_values_by_fold_are_summed_over_the_cells_of_other_folds(backend):
+    key_N, fold_N, _ = cells(600, 50)
+    value_NKF = np.random.default_rng(1).integers(-(2**20), 2**20, (600, N_FOLDS, 2))
+    found = sums_by_fold(Grouping.of(key_N), fold_N, value_NKF, backend=backend)
+    for n, (key, fold) in enumerate(zip(key_N, fold_N, strict=True)):
+        others = (key_N == key) & (fold_N != fold)
+        assert found[n].tolist() == value_NKF[others, fold].sum(axis=0).tolist()
 
 
 @given(st.lists(st.integers(0, 9), max_size=50))
