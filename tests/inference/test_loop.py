@@ -449,3 +449,49 @@ def test_a_score_that_is_no_number_is_never_the_best():
     outcome = run_loop(only(step, max_iter=4))
     assert np.isnan(outcome.history[0].validation)
     assert outcome.n_iter == 4
+
+
+# -- phases that were planned, and phases whose scores are of another kind ------------------------
+
+
+def test_a_phase_that_makes_all_it_was_planned_to_make_is_done():
+    outcome = run_loop(only(Halving(), max_iter=5, scheduled=True))
+    assert (outcome.reason, outcome.n_iter) == ("converged", 5)
+    walks = Walk("one"), Walk("two")
+    outcome = run_loop(phases_of(*walks, lengths=[3, 2], scheduled=True), max_iter=4)
+    assert outcome.reason == "max_iter"
+
+
+def with_scores_anew(first, second, lengths):
+    one, two = phases_of(first, second, lengths=lengths, patience=3)
+    return [one, replace(two, anew=True)]
+
+
+def test_scores_of_a_phase_anew_are_not_compared_with_those_before():
+    """The first phase's best score, 0, is never reached again; its state is not the result."""
+    walks = Walk("one", best_at=3.0), Walk("two", by=10.0, best_at=50.0)
+    outcome = run_loop(with_scores_anew(*walks, lengths=[4, 4]))
+    assert [each.phase for each in outcome.history] == ["one"] * 4 + ["two"] * 4
+    assert (outcome.n_iter, outcome.state.x) == (8, 43.0)
+    alike = Walk("one", best_at=3.0), Walk("two", by=10.0, best_at=50.0)
+    outcome = run_loop(phases_of(*alike, lengths=[4, 4], patience=3))
+    assert (outcome.n_iter, outcome.state.x) == (3, 3.0)
+
+
+def test_patience_of_a_phase_anew_begins_with_it():
+    walks = Walk("one", best_at=1.0), Walk("two", by=10.0, best_at=21.0)
+    outcome = run_loop(with_scores_anew(*walks, lengths=[3, 9]))
+    phases = [each.phase for each in outcome.history]
+    assert phases == ["one"] * 3 + ["two"] * 5  # the best is its second, then three in vain
+    assert (outcome.reason, outcome.n_iter) == ("validation", 5)
+
+
+def test_an_interrupt_before_a_phase_anew_has_a_score_leaves_the_state_it_began_with():
+    class Interrupted(Walk):
+        def advance(self, state, iteration):
+            raise KeyboardInterrupt
+
+    walks = Walk("one", best_at=2.0), Interrupted("two", best_at=0.0)
+    outcome = run_loop(with_scores_anew(*walks, lengths=[4, 4]))
+    assert outcome.reason == "interrupted"
+    assert outcome.state.x == 2.0

@@ -2,12 +2,14 @@
 
 import sys
 import warnings
+from unittest.mock import patch
 
 import numpy as np
 
 import tallyfold as tf
 from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.inference.fit.state_arrays import to_arrays
+from tallyfold.inference.head import cells
 
 FITS = {
     "bptf": lambda: tf.BPTF(n_components=3, max_iter=8, tol=0.0),
@@ -18,6 +20,7 @@ FITS = {
     "bptf, compiled": lambda: tf.BPTF(n_components=3, max_iter=4, tol=0.0, backend="numba"),
     "head": lambda: tf.VAEBPTF(n_components=2, max_iter=6),
     "margins": tf.Margins,
+    "margins, trained on some cells": tf.Margins,
     "encoders": lambda: tf.VAEBPTF(amount="negative-binomial", n_components=3, max_iter=16),
     "encoders, chosen likelihood": lambda: tf.VAEBPTF(
         amount="negative-binomial", n_components=2, max_iter=16, likelihood="auto"
@@ -36,6 +39,8 @@ FITS = {
 
 
 QUICK = ["bptf", "encoders", "paper", "head"]
+MOST_CELLS = {"margins, trained on some cells": 300}
+"""How many cells a head is trained on."""
 
 
 def tensor():
@@ -60,7 +65,8 @@ def numbers_of(model):
 
 
 def fitted(name, part, **options):
-    with warnings.catch_warnings():
+    most = MOST_CELLS.get(name, cells.MOST_CELLS)
+    with warnings.catch_warnings(), patch.object(cells, "MOST_CELLS", most):
         warnings.simplefilter("ignore")
         return FITS[name]().fit(part, **options)
 

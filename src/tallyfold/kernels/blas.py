@@ -23,7 +23,7 @@ _users: list[Any] = []
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread inside a ``with`` block; several threads may be inside at once."""
     with _lock:
-        _users.append(_controller().limit(limits=1, user_api="blas") if not _users else None)
+        _users.append(None if _users else _as_owner(_limited))
     try:
         yield
     finally:
@@ -31,13 +31,34 @@ def one_blas_thread() -> Iterator[None]:
             limit = _users[0]
             _users.pop()
             if not _users:
-                limit.restore_original_limits()
+                _as_owner(limit.restore_original_limits)
 
 
 def side_by_side(work: Callable[[T], U], items: Iterable[T]) -> list[U]:
     """Do independent pieces of BLAS work on as many threads as kernels use, one each."""
     with one_blas_thread(), ThreadPoolExecutor(thread_count()) as pool:
         return list(pool.map(work, items))
+
+
+def _limited() -> Any:
+    return _controller().limit(limits=1, user_api="blas")
+
+
+def _as_owner(change: Callable[[], T]) -> T:
+    """Change the limit from any thread: threadpoolctl lets the first thread alone do it, silently.
+
+    Since its version 3.8, and until that thread ends. The lock here is what keeps threads apart.
+    """
+    kinds = {type(library) for library in _controller().lib_controllers}
+    name = "clear_controlling_thread"
+    releases = [getattr(kind, name) for kind in kinds if hasattr(kind, name)]
+    for release in releases:
+        release(force=True)
+    try:
+        return change()
+    finally:
+        for release in releases:
+            release(force=True)
 
 
 @cache

@@ -174,14 +174,17 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
                 error.model._fitted = self._whole(good, phases, tensor, cells)
             raise
         self._fitted = self._whole(outcome, phases, tensor, cells)
-        caveat = self._caveat(without_head(outcome)) if outcome.reason == "interrupted" else None
+        told = self._caveat(without_head(outcome))
+        if self._has_head and self._fitted.head is None:
+            told += " The count head was not trained yet: counts follow the factors' rates."
+        caveat = told if outcome.reason == "interrupted" else None
         # with observed zeros, cells that all have a count would calibrate the zeros away
         missing = self.get_params()["zeros"] == "missing"
         if held_out is not None and missing and self._fitted.likelihood is not None:
             try:
                 self._fitted = calibrated(self._fitted, self._moments, outcome, phases, held_out)
             except KeyboardInterrupt:  # the model stands, without its calibration
-                return self._caveat(without_head(outcome))
+                return told
         return caveat
 
     def _whole(

@@ -131,19 +131,30 @@ def compact(sums_PF: Ints) -> npt.NDArray[np.integer]:
 
 
 def pull_strength(
-    value_NF: Ints, sums_PF: npt.NDArray[np.integer], least: float, most: float = 100.0
+    value_NF: Ints,
+    sums_PF: npt.NDArray[np.integer],
+    least: float,
+    most: float = 100.0,
+    times_N: Ints | None = None,
 ) -> Floats:
-    """Return the variance inside of combinations over that between them, by moments."""
+    """Return the variance inside of combinations over that between them, by moments.
+
+    `times_N` says how often each row of values occurs; None: once.
+    """
     cells_P = sums_PF[:, 0].astype(np.float64)
     several_P = cells_P > 1
     number_NF = value_NF[:, 1:] / UNIT
     if several_P.sum() <= 20:
         return np.full(number_NF.shape[1], 10.0)
-    all_F = number_NF.var(axis=0) + 1e-12
+    if times_N is None:
+        all_F, squares_F = number_NF.var(axis=0) + 1e-12, (number_NF**2).sum(axis=0)
+    else:
+        mean_F, squares_F = times_N @ number_NF / times_N.sum(), times_N @ number_NF**2
+        all_F = times_N @ (number_NF - mean_F) ** 2 / times_N.sum() + 1e-12
     total_PF = sums_PF[several_P, 1:] / UNIT
     # sums of squares over combinations of several cells: all cells' less the lone ones'
     lone_F = (sums_PF[~several_P, 1:] / UNIT) ** 2
-    squares_F = (number_NF**2).sum(axis=0) - lone_F.sum(axis=0)
+    squares_F = squares_F - lone_F.sum(axis=0)
     inside_F = squares_F - (total_PF**2 / cells_P[several_P, None]).sum(axis=0)
     inside_F /= np.maximum((cells_P[several_P] - 1).sum(), 1)
     ratio_F = inside_F / np.maximum(all_F - inside_F, 0.01 * all_F)

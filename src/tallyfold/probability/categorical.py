@@ -24,8 +24,9 @@ MOST_SINGLE = 60
 """Counts up to this may have a bin each."""
 GROWTH = 1.25
 """How much wider each further bin is."""
-MOST_ON_SCALE, LEAST_TOP_SHARE = 20, 0.01
-"""A scale has few values, and its largest is not rare."""
+MOST_ON_SCALE, WIDEST_SCALE = 20, 100
+LEAST_TOP_SHARE, LEAST_TOP_CELLS = 0.01, 20
+"""A scale has few values, not far apart, and its largest is not rare."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,11 @@ class CountBins:
             raise CountError(
                 f"counts must be {what} for this model; got {np.asarray(counts_N)[bad_N][0]:g} "
                 f"({int(bad_N.sum()):,} such). "
-                + ("" if high is None else "Fit with a wider `scale`, or scale=None for none.")
+                + (
+                    "Leave such cells out, or fit with zeros='observed'."
+                    if high is None
+                    else "Fit with a wider `scale`, or scale=None for none."
+                )
             )
         return np.searchsorted(self.lower_B, counts_N, side="right") - 1
 
@@ -115,12 +120,14 @@ def _wider_bins(first: int, value_V: Ints, times_V: Ints) -> list[int]:
 def recognised_scale(value_V: Ints, times_V: Ints) -> tuple[int, int] | None:
     """Return the ends of a bounded scale, such as stars from 1 to 5, if counts look like one.
 
-    There are at most 20 distinct values, the most frequent is not the smallest, and at least one
-    count in a hundred is the largest: counts of events have a thin end, a scale is cut off.
+    There are at most 20 distinct values, from a range of 100, the most frequent is not the
+    smallest, and at least 20 cells, one in a hundred, have the largest: counts of events have a
+    thin end, a scale is cut off. Of few cells nobody can tell.
     """
     common = int(np.argmax(times_V))
-    top_share = times_V[-1] / times_V.sum()
-    if len(value_V) > MOST_ON_SCALE or common == 0 or top_share < LEAST_TOP_SHARE:
+    if len(value_V) > MOST_ON_SCALE or value_V[-1] - value_V[0] >= WIDEST_SCALE or common == 0:
+        return None
+    if times_V[-1] < max(LEAST_TOP_CELLS, LEAST_TOP_SHARE * times_V.sum()):
         return None
     return (int(value_V[0]), int(value_V[-1]))
 
@@ -247,7 +254,8 @@ class CategoricalCounts:
 
     def log_at_most(self, y_N: npt.ArrayLike) -> Floats:
         """Return the log probability of a count of at most y."""
-        return np.log(self.cdf(y_N))
+        with np.errstate(divide="ignore"):
+            return np.log(self.cdf(y_N))
 
     def given_positive(self) -> CategoricalCounts:
         """Return the distributions themselves: their counts are at least one."""

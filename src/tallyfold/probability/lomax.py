@@ -16,6 +16,7 @@ from scipy.special import zeta
 from tallyfold.kernels.arrays import Floats, Ints
 
 LARGEST = 2**53
+FAR_OUT = 1e6
 LEAST_CELLS = 5
 """With fewer counts in the tail, its parameters stay where they start."""
 CENTRE, WIDTH = np.array([0.3, 0.0, 1.0]), np.array([1.0, 0.3, 2.0])
@@ -82,6 +83,8 @@ class LomaxTail:
     def mean(self, log_tail_N: Floats) -> Floats:
         """Return the mean given that the count is in the tail."""
         a_N, base = self.exponents(log_tail_N), self.start + self.offset
+        if base > FAR_OUT:  # the sum below is an integral by then, and powers overflow
+            return np.asarray(self.start + base / (a_N - 1) - 0.5)
         return np.asarray(self.start + np.exp(a_N * np.log(base)) * zeta(a_N, base + 1.0))
 
     def quantile(self, p_N: Floats, log_tail_N: Floats) -> Floats:

@@ -168,15 +168,17 @@ class HeadCells:
             if self.rest is None:
                 keys_P = self.groupings[number].keys_P
                 sums_PF = self.groupings[number].sums(self.value_NF)
-                values = self.value_NF
+                strength_F = pull_strength(self.value_NF, sums_PF, LEAST_STRENGTH)
             else:
-                keys_P, sums_PF, values = self._sums_of_rest(axes, self.rest)
+                keys_P, sums_PF = self._sums_of_rest(axes, self.rest)
+                value_V, times_V = self.rest.histogram  # of all processes
+                values = self.constant.statistics.values(value_V)
+                strength_F = pull_strength(values, sums_PF, LEAST_STRENGTH, times_N=times_V)
             sizes = tuple(self.shape[axis] for axis in axes)
-            strength_F = pull_strength(values, sums_PF, LEAST_STRENGTH)
             tables.append(MarginTable(axes, sizes, keys_P, compact(sums_PF), strength_F))
         return replace(self.constant, tables=tuple(tables))
 
-    def _sums_of_rest(self, axes: tuple[int, ...], rest: TrainingCells) -> tuple[Ints, Ints, Ints]:
+    def _sums_of_rest(self, axes: tuple[int, ...], rest: TrainingCells) -> tuple[Ints, Ints]:
         """Sum over the cells that are not trained on, of all processes."""
         values = self.constant.statistics.values(rest.counts_N)
         own = Grouping.of(self._keys(axes, rest.indices_NM))
@@ -184,7 +186,7 @@ class HeadCells:
         if rest.group.size > 1:
             all_ = Grouping.of(rest.group.all_gather(keys_P))
             keys_P, sums_PF = all_.keys_P, all_.sums(rest.group.all_gather(sums_PF))
-        return keys_P, sums_PF, values
+        return keys_P, sums_PF
 
     def inputs(self) -> Singles:
         """Return the inputs of all cells, from the cells of other folds."""

@@ -159,7 +159,8 @@ class HeadStep:
         stage, z_ND = self._own_inputs
         first = replace(stage, params_MP=params[0])
         score_N = self.held_out_scores(params[0], z_ND)
-        if not surely_better(score_N, self._base_scores(), SURE_OF_HEAD):
+        untrained = self.recipe.steps == 0  # gains are those of rounding
+        if untrained or not surely_better(score_N, self._base_scores(), SURE_OF_HEAD):
             return self._with_all_cells(self.cells.head)
         prob_FB = first.probabilities(self.cells.head.shapes_QB, z_ND[self._far_N])
         head = replace(self.cells.head, stages=(first,))

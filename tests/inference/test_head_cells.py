@@ -1,0 +1,165 @@
+"""The cells a count head is trained on: what their margins may know, and what they may not."""
+
+import numpy as np
+import pytest
+from tests.inference.margin_counts import simulate_margins
+
+import tallyfold as tf
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.head import cells as head_cells
+from tallyfold.inference.head.cells import N_FOLDS, HeadCells
+from tallyfold.posterior.margins import UNIT
+
+TENSOR = simulate_margins((8, 6, 5), 120)
+
+
+def of(tensor, held_out=None, seed=0):
+    first = None if held_out is None else TrainingCells(held_out)
+    return HeadCells.of(TrainingCells(tensor), None, seed, first)
+
+
+def with_counts(tensor, counts):
+    return tf.CountTensor(tensor.axes, tensor.indices, counts)
+
+
+def changed(cells, rows):
+    """Return the same cells with other counts in some rows, and the same histogram functions."""
+    counts_N = cells.counts_N.copy()
+    counts_N[rows] += 3
+    # bins, thresholds, means and pulls stay those of the unchanged counts: only sums may differ
+    new = HeadCells(**(vars_of(cells) | {"counts_N": counts_N}))
+    new.__dict__["constant"] = cells.constant
+    return new
+
+
+def vars_of(cells):
+    return {name: getattr(cells, name) for name in HeadCells.__dataclass_fields__}
+
+
+@pytest.fixture(scope="module")
+def cells():
+    return of(TENSOR)
+
+
+def sums_differ(one, other):
+    """Return, for each cell, whether any of its sums differs."""
+    pairs = zip(one, other, strict=True)
+    return np.any([np.any(a != b, axis=1) for a, b in pairs], axis=0)
+
+
+def test_a_cells_fold_and_place_depend_on_its_positions_alone():
+    whole = of(TENSOR)
+    other = of(with_counts(TENSOR, TENSOR.counts[::-1]))
+    assert np.array_equal(whole.indices_NM, other.indices_NM)
+    assert np.array_equal(whole.fold_N, other.fold_N)
+    half = of(TENSOR.with_cells(np.arange(TENSOR.nnz) % 2 == 0))
+    fold = dict(zip(map(tuple, whole.indices_NM.tolist()), whole.fold_N, strict=True))
+    own = [fold[tuple(cell)] for cell in half.indices_NM.tolist()]
+    assert own == half.fold_N.tolist()
+    assert set(fold.values()) == set(range(N_FOLDS))
+    assert not np.array_equal(of(TENSOR, seed=1).fold_N, whole.fold_N)
+
+
+def test_a_cells_inputs_know_nothing_of_its_own_count_nor_of_its_fold(cells):
+    for fold in range(N_FOLDS):
+        own_N = cells.fold_N == fold
+        other = changed(cells, own_N)
+        differ_N = sums_differ(cells.out_of_fold(), other.out_of_fold())
+        assert not differ_N[own_N].any()
+        assert differ_N[~own_N].mean() > 0.9
+
+
+def test_one_count_is_told_to_all_that_share_a_label_but_its_fold(cells):
+    row = 17
+    differ_N = sums_differ(cells.out_of_fold(), changed(cells, [row]).out_of_fold())
+    shares_N = np.any(cells.indices_NM == cells.indices_NM[row], axis=1)
+    assert np.array_equal(differ_N, shares_N & (cells.fold_N != cells.fold_N[row]))
+
+
+def test_inputs_besides_a_fold_know_nothing_of_that_fold_either(cells):
+    for fold in (0, 3):
+        other = changed(cells, cells.fold_N == fold)
+        besides = cells.out_of_fold(fold)
+        assert not sums_differ(besides, other.out_of_fold(fold)).any()
+        counted = [sums_NF[:, 0] for sums_NF in cells.out_of_fold()]
+        pairs = zip(besides, counted, strict=True)
+        assert all(np.all(sums_NF[:, 0] <= all_N) for sums_NF, all_N in pairs)
+
+
+def test_inputs_are_of_the_size_of_those_of_new_cells(cells):
+    """What is left out is made up for: the mean number of cells is that of all margins, nearly."""
+    x_ND, head = cells.inputs(), cells.head
+    new_ND = head.inputs([t.sums_at(t.rows_of(cells.indices_NM)) for t in head.tables])
+    assert x_ND.shape == new_ND.shape
+    counted = np.arange(0, x_ND.shape[1], head.n_functions)
+    singles = counted[:3]
+    ratio = np.expm1(x_ND[:, singles]).mean(axis=0) / np.expm1(new_ND[:, singles]).mean(axis=0)
+    assert ratio == pytest.approx(np.ones(3), abs=0.08)
+    fewer = cells.inputs_besides(0)[:, singles]
+    rest_N = cells.fold_N != 0
+    ratio = np.expm1(fewer[rest_N]).mean(axis=0) / np.expm1(new_ND[rest_N][:, singles]).mean(axis=0)
+    assert ratio == pytest.approx(np.ones(3), abs=0.15)
+
+
+def test_sums_of_residuals_at_a_cell_know_nothing_of_its_fold(cells):
+    rng = np.random.default_rng(0)
+    by_fold = [rng.integers(-99, 99, (len(cells), 2)) for _ in range(N_FOLDS)]
+    found = cells.residual_sums(by_fold)
+    for grouping, sums_N2 in zip(cells.groupings, found, strict=True):
+        for n in range(0, len(cells), 7):
+            fold = cells.fold_N[n]
+            others = (grouping.row_N == grouping.row_N[n]) & (cells.fold_N != fold)
+            assert sums_N2[n].tolist() == by_fold[fold][others].sum(axis=0).tolist()
+
+
+def test_margins_are_sums_over_all_cells(cells):
+    for table in cells.head.tables:
+        positions = np.stack(np.unravel_index(table.keys_P, table.sizes), axis=1)
+        for at, sums_F in zip(positions, table.sums_PF, strict=True):
+            own = np.all(TENSOR.indices[:, list(table.axes)] == at, axis=1)
+            assert sums_F[0] == own.sum()
+            logs = np.round(np.log(TENSOR.counts[own]) * UNIT).sum()
+            assert sums_F[1] == logs
+            for t, above in zip(cells.head.statistics.thresholds_T, sums_F[2:], strict=True):
+                assert above == UNIT * (TENSOR.counts[own] > t).sum()
+
+
+def test_held_out_cells_stand_first_and_are_found_there():
+    held_out = TENSOR.with_cells(np.arange(TENSOR.nnz) % 4 == 0)
+    train = TENSOR.with_cells(np.arange(TENSOR.nnz) % 4 != 0)
+    cells = of(TENSOR, held_out)
+    assert (cells.n_first, len(cells)) == (held_out.nnz, TENSOR.nnz)
+    rows = cells.rows_of(held_out.indices)
+    assert sorted(rows.tolist()) == list(range(held_out.nnz))
+    assert np.array_equal(cells.indices_NM[cells.order_N[rows]], held_out.indices)
+    assert np.array_equal(cells.drawn_counts_N[rows], held_out.counts)
+    assert sorted(cells.order_N.tolist()) == list(range(TENSOR.nnz))
+    assert np.all(cells.rows_of(train.indices) == -1)
+    assert np.all(of(TENSOR).rows_of(held_out.indices) == -1)
+
+
+def test_too_many_cells_are_trained_on_in_part_and_the_others_make_the_margins(monkeypatch):
+    monkeypatch.setattr(head_cells, "MOST_CELLS", 40)
+    cells = of(TENSOR)
+    assert 20 < len(cells) < 60
+    assert len(cells) + len(cells.rest) == TENSOR.nnz
+    table = cells.head.tables[0]
+    assert table.sums_PF[:, 0].sum() == len(cells.rest)
+    own = np.bincount(cells.rest.indices_NM[:, 0], minlength=8)
+    assert table.sums_at(np.searchsorted(table.keys_P, np.arange(8)))[:, 0].tolist() == own.tolist()
+    before = cells.inputs()
+    assert np.array_equal(changed(cells, slice(None)).inputs(), before)
+    assert cells.histogram[1].sum() == TENSOR.nnz
+
+
+def test_margins_of_the_others_are_pulled_as_if_they_were_all(monkeypatch):
+    """Their pull comes from their counts alone, as it does if all cells are trained on."""
+    monkeypatch.setattr(head_cells, "MOST_CELLS", 40)
+    cells = of(TENSOR)
+    monkeypatch.undo()
+    rest = tf.CountTensor(TENSOR.axes, cells.rest.indices_NM, cells.rest.counts_N)
+    whole = of(rest)
+    whole.__dict__["constant"] = cells.constant
+    for one, other in zip(cells.head.tables, whole.head.tables, strict=True):
+        assert np.array_equal(one.sums_PF, other.sums_PF)
+        assert one.strength_F == pytest.approx(other.strength_F, rel=1e-9)

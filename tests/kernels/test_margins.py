@@ -1,0 +1,93 @@
+"""Sums by combination: the compiled kernel, the reference, and loops over cells."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tallyfold import kernels
+from tallyfold.kernels.margins import Grouping, out_of_fold_sums, sums_by_fold
+
+N_FOLDS = 5
+
+
+def cells(n_cells, n_keys, seed=0):
+    rng = np.random.default_rng(seed)
+    key_N = (n_keys * rng.random(n_cells) ** 3).astype(np.int64) * 7 + 3
+    fold_N = rng.integers(0, N_FOLDS, n_cells).astype(np.int8)
+    return key_N, fold_N, rng.integers(-(2**20), 2**20, (n_cells, 3))
+
+
+def brute_force(key_N, fold_N, value_NF, besides):
+    found = np.zeros_like(value_NF)
+    for n, (key, fold) in enumerate(zip(key_N, fold_N, strict=True)):
+        others = (key_N == key) & (fold_N != fold) & (fold_N != besides)
+        found[n] = value_NF[others].sum(axis=0)
+    return found
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("besides", [-1, 0, 3])
+def test_both_agree_with_sums_over_the_other_cells(backend, besides):
+    key_N, fold_N, value_NF = cells(800, 60)
+    found = out_of_fold_sums(
+        Grouping.of(key_N), fold_N, value_NF, N_FOLDS, besides, backend=backend
+    )
+    assert found.dtype == np.int64
+    assert np.array_equal(found, brute_force(key_N, fold_N, value_NF, besides))
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(1, 600), st.integers(1, 400), st.integers(-1, N_FOLDS - 1), st.integers(0, 1000)
+)
+def test_both_give_the_same_sums_for_any_cells(n_cells, n_keys, besides, seed):
+    key_N, fold_N, value_NF = cells(n_cells, n_keys, seed)
+    arguments = Grouping.of(key_N), fold_N, value_NF, N_FOLDS, besides
+    by_numba = out_of_fold_sums(*arguments, backend="numba")
+    assert np.array_equal(by_numba, out_of_fold_sums(*arguments, backend="numpy"))
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_any_number_of_threads_gives_the_same_sums(n_threads):
+    key_N, fold_N, value_NF = cells(20_000, 500)
+    arguments = Grouping.of(key_N), fold_N, value_NF, N_FOLDS
+    with kernels.use_threads(n_threads):
+        found = out_of_fold_sums(*arguments, backend="numba")
+    assert np.array_equal(found, out_of_fold_sums(*arguments, backend="numpy"))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_values_by_fold_are_summed_over_the_cells_of_other_folds(backend):
+    key_N, fold_N, _ = cells(600, 50)
+    value_NKF = np.random.default_rng(1).integers(-(2**20), 2**20, (600, N_FOLDS, 2))
+    found = sums_by_fold(Grouping.of(key_N), fold_N, value_NKF, backend=backend)
+    for n, (key, fold) in enumerate(zip(key_N, fold_N, strict=True)):
+        others = (key_N == key) & (fold_N != fold)
+        assert found[n].tolist() == value_NKF[others, fold].sum(axis=0).tolist()
+
+
+@given(st.lists(st.integers(0, 9), max_size=50))
+def test_a_grouping_has_each_cell_once_under_its_key(keys):
+    key_N = np.array(keys, dtype=np.int64)
+    grouping = Grouping.of(key_N)
+    assert grouping.keys_P.tolist() == sorted(set(keys))
+    assert np.array_equal(grouping.keys_P[grouping.row_N], key_N)
+    assert sorted(grouping.order_N.tolist()) == list(range(len(keys)))
+    for row, key in enumerate(grouping.keys_P):
+        own = grouping.order_N[grouping.indptr_P1[row] : grouping.indptr_P1[row + 1]]
+        assert np.all(key_N[own] == key)
+
+
+def test_sums_of_a_grouping_are_those_of_its_cells():
+    key_N, _, value_NF = cells(300, 40)
+    grouping = Grouping.of(key_N)
+    wanted = [value_NF[key_N == key].sum(axis=0) for key in grouping.keys_P]
+    assert np.array_equal(grouping.sums(value_NF), wanted)
+    none = Grouping.of(np.zeros(0, dtype=np.int64))
+    assert none.sums(np.zeros((0, 3), dtype=np.int64)).shape == (0, 3)
+
+
+def test_small_numbers_are_summed_without_overflow():
+    grouping = Grouping.of(np.zeros(1000, dtype=np.int64))
+    assert grouping.sums(np.full((1000, 1), 100, dtype=np.int8))[0, 0] == 100_000
