@@ -43,7 +43,6 @@ from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import SEED, RulesOfFields, check_parameters, integer, number
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.predictive import Calibration
-from tallyfold.probability.counts import CountLikelihood
 from tallyfold.probability.distribution import CountDistribution
 
 if TYPE_CHECKING:
@@ -448,17 +447,6 @@ for _method in [name for name in vars(CountModel) if name.endswith("_request")]:
 def names_and_labels(axes: Sequence[Axis]) -> tuple[list[str], list[Any]]:
     """Return the names of axes, and their labels."""
     return [axis.name for axis in axes], [axis.labels for axis in axes]
-
-
-def choose_likelihood(family: str, truncated: bool | None, zeros: str) -> CountLikelihood:
-    """Return the likelihood for a treatment of zeros; refuse what cannot go together."""
-    if zeros == "observed" and (truncated or family != "poisson"):
-        raise ParameterError(
-            "with zeros='observed' the likelihood must be a plain Poisson: sums over all empty "
-            "cells are closed for it alone. Use likelihood='poisson' and truncated=False, or "
-            "zeros='missing'."
-        )
-    return CountLikelihood(family, zeros == "missing" if truncated is None else bool(truncated))
 
 
 def checked_tensor(tensor: Any, name: str = "tensor") -> CountTensor:
