@@ -31,7 +31,7 @@ from tallyfold.inference.fit.folder import refuse_foreign
 from tallyfold.inference.fit.loop import Callback, Outcome, Phase, outcome_of, run_loop
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
-from tallyfold.models.cells import Unknown, cell_positions
+from tallyfold.models.cells import Unknown, cell_positions, checked_tensor
 from tallyfold.models.completion import (
     calibrated,
     fit_groups,
@@ -447,13 +447,3 @@ for _method in [name for name in vars(CountModel) if name.endswith("_request")]:
 def names_and_labels(axes: Sequence[Axis]) -> tuple[list[str], list[Any]]:
     """Return the names of axes, and their labels."""
     return [axis.name for axis in axes], [axis.labels for axis in axes]
-
-
-def checked_tensor(tensor: Any, name: str = "tensor") -> CountTensor:
-    """Refuse what is no tensor, with what to do about it."""
-    if not isinstance(tensor, CountTensor):
-        raise ParameterError(
-            f"expected a CountTensor; got {type(tensor).__name__} as `{name}`. Make one with "
-            "CountTensor.from_frame(frame, axes=[...]) or tallyfold.read_counts(path, axes=[...])."
-        )
-    return tensor
