@@ -108,17 +108,17 @@ def test_new_cells_are_added_to_the_margins_exactly(name, fitted, parts):
 
 @pytest.mark.parametrize("name", HEADS)
 def test_new_entities_are_added_to_the_margins_and_their_later_cells_predicted_better(name):
-    tensor = simulate_margins((40, 20, 10), 4_000, pairs=0.8)
-    new_N = tensor.indices[:, 0] >= 30
+    tensor = simulate_margins((30, 30, 10), 4_000, pairs=0.8)
+    new_N = tensor.indices[:, 1] >= 20
     train, new = tensor.with_cells(~new_N).compact(), tensor.with_cells(new_N)
     first, later = (part.compact() for part in tf.split(new, 0.5, random_state=0))
     settings = {} if name == "margins" else {"n_components": 2, "max_iter": 6}
     model = tf.MODELS[name](**settings).fit(train)
     assert model.fitted_.head is not None
-    folded = model.fold_in(first, "user")
+    folded = model.fold_in(first, "item")
     both = tf.CountTensor(
-        [folded.axes_[0], *train.axes[1:]],
-        np.concatenate([train.indices, first.indices + np.array([len(train.axes[0]), 0, 0])]),
+        folded.axes_,
+        np.concatenate([train.indices, first.indices + np.array([0, len(train.axes[1]), 0])]),
         np.concatenate([train.counts, first.counts]),
     )
     assert_margins_are_of(folded, both)
@@ -212,6 +212,18 @@ def test_planted_effects_of_pairs_are_inside_their_intervals(planted):
     true = np.exp(pair[found["item"], found["day"]])
     assert 0.8 < np.mean((true > found["low"]) & (true < found["high"])) < 0.99
     assert len(found) > 40
+    head = model.fitted_.head
+    item, day, both = head.tables[1], head.tables[2], head.tables[-1]
+    at = [[0, int(first["item"]), int(first["day"])]]
+    own = [table.sums_at(table.rows_of(np.array(at)))[0] for table in (item, day, both)]
+    centre, pulls = head.statistics.mean_F[0], [t.strength_F[0] for t in (item, day, both)]
+    said = [
+        (sums[1] / UNIT - sums[0] * centre) / (sums[0] + pull)
+        for sums, pull in zip(own[:2], pulls[:2], strict=True)
+    ]
+    cells, total = own[2][0], own[2][1] / UNIT
+    wanted = (total - cells * (centre + sum(said))) / (cells + pulls[2])
+    assert np.log(first["multiplier"]) == pytest.approx(wanted, rel=1e-9)
     assert np.corrcoef(np.log(true), np.log(found["multiplier"]))[0, 1] > 0.8
 
 
