@@ -49,9 +49,9 @@ def test_json_is_all_that_is_written_to_standard_output(run, events, tmp_path):
     assert document["parameters"]["n_components"] == 2
     assert list(document["scores"]) == [
         "bptf",
-        "constant Poisson",
-        "constant negative binomial",
+        "constant",
         "main effects",
+        "margins",
     ]
 
 

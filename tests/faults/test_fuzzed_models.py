@@ -8,6 +8,7 @@ import copy
 import json
 import warnings
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -22,9 +23,11 @@ import tallyfold as tf
 from tallyfold.errors import LabelError, ParameterError, StorageError
 from tallyfold.inference.fit import checkpoint
 from tallyfold.inference.fit.folder import _checksum, read_folder, write_folder
+from tallyfold.inference.head import step as head_step
+from tallyfold.inference.head.recipe import Recipe
 from tallyfold.models import storage
 
-NAMES = [*tf.MODELS, "members", "combinations"]
+NAMES = [*tf.MODELS, "members", "combinations", "head of two stages"]
 ODD = [
     None, True, 0, -1, 1, 50, 2**70, 10**400, 1.5, -0.0, 1e300, 1e-320, "", "x", "gamma", "point",
     "sampled", [], [1], [[]], {}, {"a": 1},
@@ -65,7 +68,23 @@ def with_combinations(tensor):
     return model
 
 
-FURTHER = {"members": mixture, "combinations": with_combinations}
+def with_two_stages(tensor):
+    """Train a head of two stages, a short while, and keep both."""
+    recipe = Recipe(n_hidden=3, batch=64, steps=20, looks=2, patience=None)
+    with (
+        patch.object(head_step, "recipe_for", lambda n_cells: recipe),
+        patch.object(head_step, "surely_better", lambda *_: True),
+    ):
+        model = tf.Margins().fit(tensor)
+    assert len(model.fitted_.head.stages) == 2
+    return model
+
+
+FURTHER = {
+    "members": mixture,
+    "combinations": with_combinations,
+    "head of two stages": with_two_stages,
+}
 
 
 def places(value, at=()):

@@ -10,9 +10,7 @@ N_INPUTS, N_HIDDEN, N_SHAPES, N_BINS = 5, 4, 6, 7
 
 def problem(dtype, n_rows=40, seed=0):
     rng = np.random.default_rng(seed)
-    network = HeadNetwork(
-        N_INPUTS, N_HIDDEN, rng.standard_normal((N_SHAPES, N_BINS)).astype(dtype)
-    )
+    network = HeadNetwork(N_INPUTS, N_HIDDEN, rng.standard_normal((N_SHAPES, N_BINS)).astype(dtype))
     params_P = rng.standard_normal(network.n_params).astype(dtype)
     x_ND = rng.standard_normal((n_rows, N_INPUTS)).astype(dtype)
     return network, params_P, x_ND, rng.integers(0, N_BINS, n_rows)

@@ -38,9 +38,7 @@ def test_both_agree_with_sums_over_the_other_cells(backend, besides):
 
 
 @settings(max_examples=40)
-@given(
-    st.integers(1, 600), st.integers(1, 400), st.integers(-1, N_FOLDS - 1), st.integers(0, 1000)
-)
+@given(st.integers(1, 600), st.integers(1, 400), st.integers(-1, N_FOLDS - 1), st.integers(0, 1000))
 def test_both_give_the_same_sums_for_any_cells(n_cells, n_keys, besides, seed):
     key_N, fold_N, value_NF = cells(n_cells, n_keys, seed)
     arguments = Grouping.of(key_N), fold_N, value_NF, N_FOLDS, besides

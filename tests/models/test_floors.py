@@ -38,3 +38,25 @@ def test_a_constant_with_observed_zeros_knows_how_many_there_are():
     assert model.predict(np.array([[5, 5]]), "median")[0] == 0
     mode = tf.Constant(statistic="mode").fit(tf.CountTensor.from_array(counts, ["a", "b"]))
     assert mode.predict(np.array([[5, 5]]), "mean")[0] == 3
+
+
+def test_a_histogram_scores_the_mean_log_share_of_its_counts():
+    counts = np.random.default_rng(0).integers(1, 4, (60, 50))  # 1, 2 and 3, each often
+    train, test = tf.split(tf.CountTensor.from_array(counts, ["a", "b"]), random_state=0)
+    model = tf.Constant(scale=(1, 3)).fit(train)
+    times = np.bincount(train.counts, minlength=4)[1:] + 0.5
+    wanted = np.log(times / times.sum())[test.counts - 1].mean()
+    assert model.score(test) == pytest.approx(wanted, rel=1e-12)
+    share = np.bincount(train.counts, minlength=4)[1:] / train.nnz
+    assert model.score(train) == pytest.approx(share @ np.log(share), abs=1e-5)
+    assert model.score(test) >= tf.Constant(likelihood="negative-binomial").fit(train).score(test)
+
+
+def test_a_histogram_with_observed_zeros_has_their_share():
+    counts = np.zeros((20, 10), int)
+    counts[0, :4] = 3
+    model = tf.Constant(zeros="observed").fit(tf.CountTensor.from_array(counts, ["a", "b"]))
+    predictive = model.predictive(np.array([[5, 5]]))
+    assert np.exp(predictive.log_pmf(0)) == pytest.approx([196 / 200])
+    assert np.exp(predictive.log_at_least(1)) == pytest.approx([4 / 200])
+    assert model.predict(np.array([[5, 5]]))[0] == pytest.approx(12 / 200)

@@ -100,6 +100,11 @@ def test_a_tail_that_is_hardly_there_keeps_its_digits(kind):
     start = int(BINS[kind].lower_B[-1])
     assert thin.log_at_least(start) == pytest.approx(np.full(4, np.log(1e-60)), rel=1e-12)
     assert np.all(thin.log_at_least(start + 1) < np.log(1e-60))
+    steep = CategoricalCounts(counts.bins, prob_NB, LomaxTail(start, 9.0))
+    beyond = steep.log_at_least(10**15)  # less than the smallest float
+    ratio = np.log((start + steep.tail.offset) / 1e15)
+    assert beyond == pytest.approx(np.log(1e-60) + (1 + np.exp(3)) * ratio, rel=1e-9)
+    assert np.all(beyond < np.log(5e-324))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
     from tallyfold.models.base import CountModel
 
-TRAIN = "Counts it was fitted on, to score constants and main effects beside it."
-FLOORS = ("constant", "main-effects")
+TRAIN = "Counts it was fitted on, to score constant, main effects and margins beside it."
+FLOORS = ("constant", "main-effects", "margins")
 """Baselines that are always scored with the models."""
 
 Scores = dict[str, dict[str, float | None]]
@@ -42,6 +42,7 @@ def compare(
     components: model_parameters.Components = None,
     zeros: model_parameters.Zeros = "missing",
     max_iter: model_parameters.MaxIter = None,
+    scale: model_parameters.Scale = None,
     parameters: model_parameters.Set = None,
     holdout: Annotated[float, option("SHARE", "Share of the cells to hold out.")] = 0.2,
     seeds: Annotated[int, option("N", "How many splits, each with its own seed.", min=1)] = 1,
@@ -66,7 +67,10 @@ def compare(
     from tallyfold.data.split import split
     from tallyfold.evaluation.experiment import Experiment, Fit
 
-    own = {"n_components": components, "zeros": zeros, "max_iter": max_iter}
+    own = {
+        "n_components": components, "zeros": zeros, "max_iter": max_iter,
+        "scale": model_parameters.scale_of(scale),
+    }  # fmt: skip
     chosen = _models(models, zeros, model_parameters.settings(parameters, **own))
     log_pmf = "log-pmf" if zeros == "observed" else "log-pmf-positive"
     names = [log_pmf, "mae-mean", "mae-median"]

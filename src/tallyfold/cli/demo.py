@@ -20,8 +20,9 @@ COLUMNS = {"mae-mean": "MAE, mean", "mae-median": "MAE, median", "log-pmf-positi
 READING = (
     "How to read it: MAE is the mean absolute error of the predicted mean or median, lower is "
     "better; log pmf is the mean log probability of a held-out count given that it is at least "
-    "one, higher is better. The constants know nothing of module, word or place; main effects know "
-    "how busy each is. A factorization has to beat both."
+    "one, higher is better. The constant, a histogram, knows nothing of module, word or place; "
+    "main effects know how busy each is; margins know what each of them, and each pair, tells of "
+    "counts, but find no components. VAE-BPTF predicts counts as margins do, and finds components."
 )
 
 
@@ -102,12 +103,11 @@ def _show_components(model: "CountModel", out: "Console", most: int = 3) -> None
 
 
 def _show_interactions(model: "VAEBPTF", out: "Console", top: int = 6) -> None:
-    """Print the words that a module uses more than its components say, where that was learnt."""
-    sets = [{model.axes_[axis].name for axis in i.axes} for i in model.fitted_.derived]
-    if {"module", "word"} not in sets:
+    """Print the words that a module uses more than its and the word's own counts say."""
+    if model.fitted_.head is None:
         return
     effects = model.interaction_effects("module", "word", top=top)
-    out.print("\nUsed more than the components say", style="bold")
+    out.print("\nCounted more often than module and word say one by one", style="bold")
     for row in effects.itertuples():
         times = f"{row.low:.1f} to {row.high:.1f} times"
         label = f"{printable(row.word)} in {printable(row.module)}"

@@ -42,6 +42,7 @@ def fit(
     components: model_parameters.Components = None,
     zeros: model_parameters.Zeros = None,
     max_iter: model_parameters.MaxIter = None,
+    scale: model_parameters.Scale = None,
     parameters: model_parameters.Set = None,
     config: model_parameters.Config = None,
     seed: Annotated[int | None, option("N", "Seed of the fit and of --holdout.")] = None,
@@ -62,8 +63,8 @@ def fit(
 
     Ctrl-C ends the fit and saves the model as it is (exit code 130, so that a
     script does not go on with half a fit); --resume goes on from there. With
-    --holdout the model is scored beside constants and main effects on cells it
-    has not seen, and the saved model is the one that was scored, unless --refit.
+    --holdout the model is scored beside constant, main effects and margins on
+    cells it has not seen, and the saved model is the one that was scored, unless --refit.
 
     \b
     [bold]Examples[/]
@@ -76,7 +77,10 @@ def fit(
     options.check_share("--holdout", holdout)
     if refit and holdout is None:
         raise ParameterError("--refit is for a fit with --holdout; without it all cells are used.")
-    own = {"n_components": components, "zeros": zeros, "max_iter": max_iter}
+    own = {
+        "n_components": components, "zeros": zeros, "max_iter": max_iter,
+        "scale": model_parameters.scale_of(scale),
+    }  # fmt: skip
     fit_run = FitRun(out, resume, as_json)
     with fit_run.said_if_stopped():
         chosen = model_parameters.chosen_model(

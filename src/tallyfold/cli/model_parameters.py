@@ -29,6 +29,8 @@ Config = Annotated[Path | None, _model("FILE", CONFIG)]
 Components = Annotated[int | None, _model("K", "The number of components.", "--components", "-k")]
 ZEROS = "What cells without a row are: unknown (the default), or counts of zero."
 Zeros = Annotated[str | None, _model("missing|observed", ZEROS)]
+SCALE = "The values that counts can have, for ratings: 1-5. auto recognises a scale, none has none."
+Scale = Annotated[str | None, _model("LOW-HIGH", SCALE)]
 MaxIter = Annotated[int | None, _model("N", "The most iterations.")]
 
 
@@ -79,8 +81,29 @@ def settings(texts: Sequence[str] | None, **flags: Any) -> dict[str, Given]:
     return found
 
 
-OPTIONS = {"n_components": "--components", "zeros": "--zeros", "max_iter": "--max-iter"}
+OPTIONS = {
+    "n_components": "--components",
+    "zeros": "--zeros",
+    "max_iter": "--max-iter",
+    "scale": "--scale",
+}
 """Parameters that have an option of their own."""
+
+
+def scale_of(text: str | None) -> Any:
+    """Read the ends of a scale; other words stay as they are.
+
+    Examples
+    --------
+    >>> scale_of("1-5"), scale_of("auto")
+    ([1, 5], 'auto')
+    """
+    low, dash, high = (text or "").partition("-")
+    if not dash:
+        return text
+    if not (low.strip().isdigit() and high.strip().isdigit()):
+        raise ParameterError(f"--scale wants LOW-HIGH, such as 1-5, auto or none; got {text!r}.")
+    return [int(low), int(high)]
 
 
 def parameters_in(file: Path) -> tuple[str | None, dict[str, Given]]:

@@ -13,6 +13,7 @@ from tallyfold.models.base import CountModel
 from tallyfold.models.constant import Constant
 from tallyfold.models.expected import checked_model, checked_tensor
 from tallyfold.models.main_effects import MainEffects
+from tallyfold.models.margins import Margins
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +80,7 @@ def compare(
 
 
 def floors(zeros: Literal["missing", "observed"] = "missing") -> dict[str, CountModel]:
-    """Return, by name, models that know nothing of how entities go together.
+    """Return, by name, models without components: what a factorization must beat.
 
     Parameters
     ----------
@@ -89,10 +90,10 @@ def floors(zeros: Literal["missing", "observed"] = "missing") -> dict[str, Count
     Examples
     --------
     >>> list(floors())
-    ['constant Poisson', 'constant negative binomial', 'main effects']
+    ['constant', 'main effects', 'margins']
     """
     return {
-        "constant Poisson": Constant(likelihood="poisson", zeros=zeros),
-        "constant negative binomial": Constant(zeros=zeros),
+        "constant": Constant(zeros=zeros),
         "main effects": MainEffects(zeros=zeros),
+        "margins": Margins(zeros=zeros),
     }

@@ -31,7 +31,7 @@ from tallyfold.inference.fit.folder import refuse_foreign
 from tallyfold.inference.fit.loop import Callback, Outcome, Phase, outcome_of, run_loop
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
-from tallyfold.models.cells import Unknown, cell_positions
+from tallyfold.models.cells import Unknown, cell_positions, checked_tensor
 from tallyfold.models.completion import (
     calibrated,
     fit_groups,
@@ -43,7 +43,6 @@ from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import SEED, RulesOfFields, check_parameters, integer, number
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.predictive import Calibration
-from tallyfold.probability.counts import CountLikelihood
 from tallyfold.probability.distribution import CountDistribution
 
 if TYPE_CHECKING:
@@ -448,24 +447,3 @@ for _method in [name for name in vars(CountModel) if name.endswith("_request")]:
 def names_and_labels(axes: Sequence[Axis]) -> tuple[list[str], list[Any]]:
     """Return the names of axes, and their labels."""
     return [axis.name for axis in axes], [axis.labels for axis in axes]
-
-
-def choose_likelihood(family: str, truncated: bool | None, zeros: str) -> CountLikelihood:
-    """Return the likelihood for a treatment of zeros; refuse what cannot go together."""
-    if zeros == "observed" and (truncated or family != "poisson"):
-        raise ParameterError(
-            "with zeros='observed' the likelihood must be a plain Poisson: sums over all empty "
-            "cells are closed for it alone. Use likelihood='poisson' and truncated=False, or "
-            "zeros='missing'."
-        )
-    return CountLikelihood(family, zeros == "missing" if truncated is None else bool(truncated))
-
-
-def checked_tensor(tensor: Any, name: str = "tensor") -> CountTensor:
-    """Refuse what is no tensor, with what to do about it."""
-    if not isinstance(tensor, CountTensor):
-        raise ParameterError(
-            f"expected a CountTensor; got {type(tensor).__name__} as `{name}`. Make one with "
-            "CountTensor.from_frame(frame, axes=[...]) or tallyfold.read_counts(path, axes=[...])."
-        )
-    return tensor

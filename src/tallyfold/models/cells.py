@@ -18,6 +18,16 @@ Unknown = Literal["error", "prior"]
 Positions = npt.NDArray[np.int32]
 
 
+def checked_tensor(tensor: Any, name: str = "tensor") -> CountTensor:
+    """Refuse what is no tensor, with what to do about it."""
+    if not isinstance(tensor, CountTensor):
+        raise ParameterError(
+            f"expected a CountTensor; got {type(tensor).__name__} as `{name}`. Make one with "
+            "CountTensor.from_frame(frame, axes=[...]) or tallyfold.read_counts(path, axes=[...])."
+        )
+    return tensor
+
+
 def cell_positions(axes: Sequence[Axis], cells: Any, unknown: Unknown = "error") -> Positions:
     """Return one row of positions per cell; -1 for an entity the model does not know.
 

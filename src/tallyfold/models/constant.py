@@ -14,9 +14,9 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
-from tallyfold.models.base import CountModel, Floats, choose_likelihood, names_and_labels
+from tallyfold.models.base import CountModel, Floats, names_and_labels
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.parameters import Scale, Zeros
+from tallyfold.models.parameters import Scale, Zeros, choose_likelihood
 from tallyfold.posterior.count_head import histogram_head
 from tallyfold.posterior.point_factors import PointFactors
 from tallyfold.probability.counts import CountLikelihood

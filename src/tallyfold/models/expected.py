@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tallyfold.errors import ParameterError
-from tallyfold.models.base import CountModel, checked_tensor
+from tallyfold.models.base import CountModel
+from tallyfold.models.cells import checked_tensor
 
 __all__ = ["checked_model", "checked_tensor"]
 

@@ -12,7 +12,7 @@ from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
 from tallyfold.inference.encoders.information import with_widths
 from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
-from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
+from tallyfold.models.base import CountModel, names_and_labels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
     Amount,
@@ -24,6 +24,7 @@ from tallyfold.models.parameters import (
     TorchBackend,
     Variance,
     Zeros,
+    choose_likelihood,
     number,
 )
 from tallyfold.posterior.gamma_factors import GammaFactors

@@ -22,7 +22,7 @@ from tallyfold.inference.schemes.gibbs import (
     Part,
     draws_or_present,
 )
-from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
+from tallyfold.models.base import CountModel, names_and_labels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
     Amount,
@@ -34,6 +34,7 @@ from tallyfold.models.parameters import (
     Seed,
     Share,
     Zeros,
+    choose_likelihood,
 )
 from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.posterior.sampled_factors import SampledFactors

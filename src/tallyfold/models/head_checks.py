@@ -12,6 +12,8 @@ from tallyfold.kernels.head_network import HeadNetwork
 from tallyfold.posterior.count_head import N_RESIDUALS, CountHead
 
 MOST_PARAMETER = 1e6
+LEAST_SPREAD = 1e-7
+"""What numbers of a head must stay within, whatever the cell."""
 
 
 def check_head(head: CountHead, axes: Sequence[Any]) -> None:
@@ -26,6 +28,7 @@ def check_head(head: CountHead, axes: Sequence[Any]) -> None:
         _require(-0.5 <= head.tail.offset <= 1e6, "a tail that cannot be")
     n_functions = len(head.statistics.thresholds_T) + 1
     _require(head.statistics.mean_F.shape == (n_functions,), "functions of counts without a mean")
+    _require(_bounded(head.statistics.mean_F), "means of functions of counts that cannot be")
     _require(len(head.stages) <= 2, "more stages than there are")
     for table in head.tables:
         _check_table(head, table, axes)
@@ -35,10 +38,12 @@ def check_head(head: CountHead, axes: Sequence[Any]) -> None:
         fits = stage.params_MP.ndim == 2 and stage.params_MP.shape[1] == network.n_params
         _require(fits and len(stage.params_MP) > 0, "networks of another size")
         _require(stage.params_MP.dtype == np.float32, "networks of another type")
-        bounded = bool(np.all(np.abs(stage.params_MP) <= MOST_PARAMETER))
-        _require(bounded, "networks whose parameters are beyond all bounds")
+        sound = _bounded(stage.params_MP)
+        _require(sound, "networks whose parameters are beyond all bounds")
         shapes = stage.centre_D.shape == stage.spread_D.shape == (n_inputs,)
-        _require(shapes and bool(np.all(stage.spread_D > 0)), "inputs of another size")
+        _require(shapes, "inputs of another size")
+        sound = _bounded(stage.centre_D) and _bounded(stage.spread_D, LEAST_SPREAD)
+        _require(sound, "inputs of a range that cannot be")
 
 
 def _check_table(head: CountHead, table: Any, axes: Sequence[Any]) -> None:
@@ -56,8 +61,12 @@ def _check_table(head: CountHead, table: Any, axes: Sequence[Any]) -> None:
     _require(table.sums_PF.shape == (len(keys), width), "sums of other combinations")
     sound = table.sums_PF.dtype.kind == "i" and bool(np.all(table.sums_PF[:, :1] >= 0))
     _require(sound, "sums that cannot be")
-    fits = table.strength_F.shape == (width - 1,) and bool(np.all(table.strength_F > 0))
+    fits = table.strength_F.shape == (width - 1,) and _bounded(table.strength_F, LEAST_SPREAD)
     _require(fits, "margins whose pull to the mean cannot be")
+
+
+def _bounded(array: Any, least: float = -MOST_PARAMETER) -> bool:
+    return bool(np.all((array >= least) & (array <= MOST_PARAMETER)))
 
 
 def _require(holds: bool, otherwise: str) -> None:

@@ -13,10 +13,10 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Phase
-from tallyfold.models.base import CountModel, Floats, choose_likelihood
+from tallyfold.models.base import CountModel, Floats
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.fold_in import fold_in, refuse_observed_zeros, update
-from tallyfold.models.parameters import Scale, Seed, Zeros
+from tallyfold.models.parameters import Scale, Seed, Zeros, choose_likelihood
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -57,7 +57,12 @@ def fit_members(
 
 
 def mixed_predictive(members: Sequence[Fitted], positions: Positions) -> CountDistribution:
-    """Return the predictive distributions of cells, those of all members mixed."""
+    """Return the predictive distributions of cells, those of all members mixed.
+
+    If the rates of one member predict better than its count head, those of all are used.
+    """
+    if any(member.head is None for member in members):
+        members = [replace(member, head=None) for member in members]
     parts = [member.predictive(positions) for member in members]
     if all(isinstance(part, CountMixture) for part in parts):
         return mixed(parts)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.schemes.adam import Adam
 from tallyfold.inference.schemes.network import NetworkStep, network_of, rates
-from tallyfold.models.base import CountModel, choose_likelihood
+from tallyfold.models.base import CountModel
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
     Count,
@@ -27,6 +27,7 @@ from tallyfold.models.parameters import (
     Seed,
     Share,
     Zeros,
+    choose_likelihood,
 )
 from tallyfold.probability.counts import CountLikelihood
 

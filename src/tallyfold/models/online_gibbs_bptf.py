@@ -21,7 +21,7 @@ from tallyfold.inference.schemes.online_gibbs import (
     Prior,
     folded,
 )
-from tallyfold.models.base import CountModel, choose_likelihood
+from tallyfold.models.base import CountModel
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.gibbs_bptf import chain_caveat, chain_phases, sampled_factors
 from tallyfold.models.parameters import (
@@ -33,6 +33,7 @@ from tallyfold.models.parameters import (
     Seed,
     Share,
     Zeros,
+    choose_likelihood,
     integer,
     number,
 )

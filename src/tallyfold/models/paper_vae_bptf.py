@@ -15,10 +15,16 @@ from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.paper_encoders.state import PaperState
 from tallyfold.inference.paper_encoders.step import PaperStep
 from tallyfold.kernels.encoder import Network
-from tallyfold.models.base import choose_likelihood
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.gamma_model import GammaModel, with_fisher_widths
-from tallyfold.models.parameters import Count, NonNegative, Positive, PositiveInt, Variance
+from tallyfold.models.parameters import (
+    Count,
+    NonNegative,
+    Positive,
+    PositiveInt,
+    Variance,
+    choose_likelihood,
+)
 from tallyfold.models.vae_presets import PAPER_PRESETS
 
 WINDOW = 10

@@ -13,6 +13,7 @@ import numpy as np
 
 from tallyfold.errors import ParameterError
 from tallyfold.kernels.device import DEVICES, is_device
+from tallyfold.probability.counts import CountLikelihood
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,17 @@ Scale = (
 )
 Backend = Literal["auto", "numba", "numpy"]
 TorchBackend = Literal["auto", "numba", "numpy", "torch"]
+
+
+def choose_likelihood(family: str, truncated: bool | None, zeros: str) -> CountLikelihood:
+    """Return the likelihood for a treatment of zeros; refuse what cannot go together."""
+    if zeros == "observed" and (truncated or family != "poisson"):
+        raise ParameterError(
+            "with zeros='observed' the likelihood must be a plain Poisson: sums over all empty "
+            "cells are closed for it alone. Use likelihood='poisson' and truncated=False, or "
+            "zeros='missing'."
+        )
+    return CountLikelihood(family, zeros == "missing" if truncated is None else bool(truncated))
 
 
 @cache

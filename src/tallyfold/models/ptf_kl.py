@@ -16,7 +16,7 @@ from tallyfold.inference.cells.validation import ValidationCells
 from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.schemes.cp_apr import CPAPRState, CPAPRStep
-from tallyfold.models.base import CountModel, choose_likelihood, names_and_labels
+from tallyfold.models.base import CountModel, names_and_labels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
     Backend,
@@ -26,6 +26,7 @@ from tallyfold.models.parameters import (
     Seed,
     Share,
     Zeros,
+    choose_likelihood,
 )
 from tallyfold.posterior.point_factors import PointFactors
 

@@ -32,7 +32,6 @@ from tallyfold.inference.schemes.likelihood_choice import LikelihoodChoice
 from tallyfold.inference.schemes.svi import SVIState, SVIStep
 from tallyfold.kernels.device import use_device
 from tallyfold.models.axis_sets import Interactions, axis_positions
-from tallyfold.models.base import choose_likelihood
 from tallyfold.models.fitted import Fitted, TrainedEncoders
 from tallyfold.models.fold_in import fold_in, refuse_observed_zeros, update
 from tallyfold.models.gamma_model import SweptModel, with_fisher_widths
@@ -43,6 +42,7 @@ from tallyfold.models.parameters import (
     NonNegative,
     PositiveInt,
     check_parameters,
+    choose_likelihood,
     integer,
     number,
 )

@@ -138,6 +138,7 @@ class CountHead:
 
     def added(self, indices_NM: Cells, counts_N: Ints, sizes: Sequence[int]) -> CountHead:
         """Return the head with further cells in its sums, on axes of these sizes."""
+        self.bins.bin_of(counts_N)  # refuses counts outside of the scale
         value_NF = self.statistics.values(counts_N)
         if len(self.stages) == 2:
             prob_NB = self._probabilities(indices_NM, 1)

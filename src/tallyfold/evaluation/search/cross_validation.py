@@ -14,7 +14,8 @@ from tallyfold.errors import InferenceError, InterruptedWarning, ParameterError,
 from tallyfold.evaluation.fit_and_score import fit_whole
 from tallyfold.evaluation.metrics import METRICS, scores_of
 from tallyfold.inference.fit.checkpoint import fingerprint
-from tallyfold.models.base import CountModel, checked_tensor
+from tallyfold.models.base import CountModel
+from tallyfold.models.cells import checked_tensor
 from tallyfold.models.parameters import SEED, check_parameters, integer
 from tallyfold.models.registry import MODELS
 from tallyfold.version import __version__

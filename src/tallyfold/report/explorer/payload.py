@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,14 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.evaluation.scaling import component_places
 from tallyfold.models.base import CountModel
-from tallyfold.posterior.derived_axis import DerivedAxis
+from tallyfold.posterior.margin_effects import margin_effects
 from tallyfold.report.explorer import entities
 from tallyfold.report.explorer.held_out import held_out_entry
 from tallyfold.report.history import comparable
 from tallyfold.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ENDS = {
     "converged": "it converged",
@@ -45,7 +48,7 @@ def payload_of(
         "title": title or f"What {type(model).__name__} found in {names}",
         "level": entities.LEVEL,
         **_factors_entry(model, train),
-        "interactions": [_interaction_entry(model, each) for each in model.fitted_.derived],
+        "interactions": _interactions(model),
         "fit": fit_entry(model),
         "data": data_entry(model, train),
         "held_out": None if test is None else held_out_entry(model, test, train, announce),
@@ -82,14 +85,31 @@ def _counted(train: CountTensor | None, axis: Axis) -> npt.NDArray[np.int64] | N
     return np.where(known_D, train.marginal(axis.name)[place_D], 0)
 
 
-def _interaction_entry(model: CountModel, derived: DerivedAxis) -> dict[str, Any]:
-    """Return the combinations of labels that are counted more than their factors say."""
-    table = derived.to_frame(model.posterior_, MOST_PAIRS, entities.LEVEL)
+def _interactions(model: CountModel) -> list[dict[str, Any]]:
+    """Return what combinations of labels add: by the margins of a head, or by multipliers."""
+    head, found = model.fitted_.head, []
+    if head is None:
+        for derived in model.fitted_.derived:
+            table = derived.to_frame(model.posterior_, MOST_PAIRS, entities.LEVEL)
+            found.append(_interaction_entry(model, derived.axes, len(derived.keys_P), table))
+    elif model.fitted_.factors is not None:
+        for margin in head.tables:
+            names = [model.axes_[axis].name for axis in margin.axes]
+            if len(names) == 2:
+                table = margin_effects(head, model.posterior_, names, MOST_PAIRS, entities.LEVEL)
+                found.append(_interaction_entry(model, margin.axes, len(margin.keys_P), table))
+    return found
+
+
+def _interaction_entry(
+    model: CountModel, axes: tuple[int, ...], n_seen: int, table: pd.DataFrame
+) -> dict[str, Any]:
+    """Return the combinations of labels that surely have larger counts than their labels say."""
     table = table[table["low"] > 1]
-    n_axes = len(derived.axes)
+    n_axes = len(axes)
     return {
-        "axes": [model.axes_[axis].name for axis in derived.axes],
-        "seen": len(derived.keys_P),
+        "axes": [model.axes_[axis].name for axis in axes],
+        "seen": n_seen,
         "rows": [
             [
                 *map(entities.label_text, row[:n_axes]),

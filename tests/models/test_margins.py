@@ -1,0 +1,278 @@
+"""The model of margins alone, and the count head in models with factors."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.inference.margin_counts import simulate_margins, tensor_of
+from tests.models.quick import quick
+
+import tallyfold as tf
+from tallyfold.errors import LabelError, ParameterError
+from tallyfold.inference.fit.folder import write_folder
+from tallyfold.models import members, storage
+from tallyfold.posterior.margins import UNIT
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return tf.split(simulate_margins(n_cells=3_000, pairs=0.8), random_state=0)
+
+
+@pytest.fixture(scope="module")
+def fitted(parts):
+    return {
+        "margins": tf.Margins().fit(parts.train),
+        "vae-bptf": tf.VAEBPTF(n_components=2, max_iter=10).fit(parts.train),
+    }
+
+
+@pytest.fixture(scope="module")
+def floor(parts):
+    return tf.Constant().fit(parts.train).score(parts.test)
+
+
+HEADS = ["margins", "vae-bptf"]
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_margins_are_better_than_the_constant(name, fitted, parts, floor):
+    assert fitted[name].fitted_.head.stages
+    assert fitted[name].score(parts.test) > floor + 0.15
+
+
+def test_they_are_better_on_words_too():
+    train, test = tf.split(tf.subsample(tf.load_demo(), 0.04), random_state=0)
+    assert tf.Margins().fit(train).score(test) > tf.Constant().fit(train).score(test) + 0.01
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_intervals_hold_what_they_say(name, fitted, parts):
+    model, counts = fitted[name], parts.test.counts
+    predictive, rng = model.predictive(parts.test), np.random.default_rng(0)
+    below = predictive.cdf(counts - 1)
+    pit = below + rng.random(len(counts)) * (predictive.cdf(counts) - below)
+    assert np.mean((pit > 0.1) & (pit < 0.9)) == pytest.approx(0.8, abs=0.06)
+
+
+def test_where_rates_are_low_rank_the_flagship_has_no_head_and_is_as_good_as_bptf():
+    tensor = tf.simulate((30, 20, 10), 2, density=0.3, random_state=1).tensor
+    train, test = tf.split(tensor, random_state=0)
+    model = tf.VAEBPTF(n_components=2).fit(train)
+    assert model.fitted_.head is None
+    score = tf.BPTF(n_components=2).fit(train).score(test)
+    assert model.score(test) == pytest.approx(score, abs=0.01)
+
+
+def test_members_with_and_without_a_head_are_mixed_by_their_rates(parts):
+    model = tf.VAEBPTF(n_components=2, max_iter=6, n_members=2).fit(parts.train)
+    first, second = model.fitted_, model.fitted_.others[0]
+    assert first.head is not None
+    assert second.head is not None
+    cells = parts.test.indices
+    rates = [members.replace(each, head=None) for each in (first, second)]
+    wanted = members.mixed_predictive(rates, cells).log_pmf(parts.test.counts)
+    for mixture in ([first, rates[1]], [rates[0], second]):
+        found = members.mixed_predictive(mixture, cells).log_pmf(parts.test.counts)
+        assert np.array_equal(found, wanted)
+
+
+# -- new cells ------------------------------------------------------------------------------------
+
+
+def table_of(model, cells, counts, axes):
+    """Sum one, ln y and the steps over cells by hand: a dict from labels to sums."""
+    sums = {}
+    for cell, count in zip(cells[:, list(axes)].tolist(), counts.tolist(), strict=True):
+        steps = [count > t for t in model.fitted_.head.statistics.thresholds_T]
+        values = [1, int(np.round(np.log(count) * UNIT)), *(UNIT * int(s) for s in steps)]
+        before = sums.get(tuple(cell), [0] * len(values))
+        sums[tuple(cell)] = [a + b for a, b in zip(before, values, strict=True)]
+    return sums
+
+
+def assert_margins_are_of(model, tensor):
+    for table in model.fitted_.head.tables:
+        positions = np.stack(np.unravel_index(table.keys_P, table.sizes), axis=1).tolist()
+        found = dict(zip(map(tuple, positions), table.sums_PF.tolist(), strict=True))
+        assert found == table_of(model, tensor.indices, tensor.counts, table.axes)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_new_cells_are_added_to_the_margins_exactly(name, fitted, parts):
+    model = fitted[name].partial(parts.test)
+    assert_margins_are_of(fitted[name], parts.train)
+    assert_margins_are_of(model, simulate_margins(n_cells=3_000, pairs=0.8))
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_new_entities_are_added_to_the_margins_and_their_later_cells_predicted_better(name):
+    tensor = simulate_margins((30, 30, 10), 4_000, pairs=0.8)
+    new_N = tensor.indices[:, 1] >= 20
+    train, new = tensor.with_cells(~new_N).compact(), tensor.with_cells(new_N)
+    first, later = (part.compact() for part in tf.split(new, 0.5, random_state=0))
+    settings = {} if name == "margins" else {"n_components": 2, "max_iter": 6}
+    model = tf.MODELS[name](**settings).fit(train)
+    assert model.fitted_.head is not None
+    folded = model.fold_in(first, "item")
+    both = tf.CountTensor(
+        folded.axes_,
+        np.concatenate([train.indices, first.indices + np.array([0, len(train.axes[1]), 0])]),
+        np.concatenate([train.counts, first.counts]),
+    )
+    assert_margins_are_of(folded, both)
+    assert folded.score(later) > model.score(later, unknown="prior") + 0.05
+
+
+def test_new_cells_and_observed_zeros_do_not_go_together(parts):
+    model = tf.Margins(zeros="observed").fit(parts.train)
+    with pytest.raises(ParameterError, match="zeros='missing' only"):
+        model.partial(parts.test)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_unknown_labels_are_predicted_between_the_others(name, fitted, parts):
+    model = fitted[name]
+    frame = pd.DataFrame({"user": [999] * 2, "item": [999] * 2, "day": [999] * 2})
+    found = model.predict(frame, unknown="prior")
+    known = model.predict(parts.train)
+    assert found[0] == found[1]
+    assert np.quantile(known, 0.01) < found[0] < np.quantile(known, 0.99)
+    assert np.all(model.interval(frame, unknown="prior") >= 1)
+
+
+# -- saving ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_head_is_saved_and_loaded_bit_by_bit(name, fitted, parts, tmp_path):
+    model = fitted[name]
+    model.save(tmp_path)
+    loaded = tf.load(tmp_path)
+    assert loaded.fitted_.head.stages
+    assert np.array_equal(loaded.log_pmf(parts.test), model.log_pmf(parts.test))
+    assert np.array_equal(loaded.interval(parts.test), model.interval(parts.test))
+    one, other = model.fitted_.head.arrays(), loaded.fitted_.head.arrays()
+    assert set(one) == set(other)
+    assert all(np.array_equal(one[key], other[key]) for key in one)
+    later = loaded.partial(parts.test)
+    assert np.array_equal(later.predict(parts.test), model.partial(parts.test).predict(parts.test))
+
+
+def test_a_cell_has_the_same_bits_beside_any_others(fitted, parts):
+    model, cells = fitted["margins"], parts.test.indices
+    whole = model.predict(cells)
+    assert np.array_equal([model.predict(cells[n : n + 1])[0] for n in range(20)], whole[:20])
+    assert np.array_equal(model.predict(cells[::-1]), whole[::-1])
+
+
+@pytest.mark.parametrize("name", ["vae-bptf", "bptf", "bptf-gibbs"])
+def test_a_model_of_version_2_has_a_negative_binomial(name, parts, tmp_path):
+    settings = {"amount": "negative-binomial"}
+    model = quick(name, **settings).fit(parts.train)
+    model.save(tmp_path / "now")
+    document, arrays = storage.read_folder(tmp_path / "now", storage.KIND, storage.VERSION)
+    document["version"] = 2
+    for key in ("amount", "scale"):
+        del document["parameters"][key]
+    write_folder(tmp_path / "then", document, arrays)
+    assert json.loads((tmp_path / "then" / "model.json").read_text())["version"] == 2
+    loaded = tf.load(tmp_path / "then")
+    assert loaded.amount == "negative-binomial"
+    assert loaded.fitted_.head is None
+    assert np.array_equal(loaded.log_pmf(parts.test), model.log_pmf(parts.test))
+    assert loaded.fitted_.parameters["amount"] == "negative-binomial"
+
+
+# -- effects of combinations ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """Counts around e to the third, times a multiplier for each item on each day."""
+    rng, shape = np.random.default_rng(0), (40, 12, 10)
+    pair = rng.normal(0, 0.4, shape[1:])
+    pair += pair.mean() - pair.mean(axis=0) - pair.mean(axis=1, keepdims=True)
+    cells = np.stack(np.unravel_index(np.arange(np.prod(shape)), shape), axis=1)
+    cells = cells[rng.random(len(cells)) < 0.5]
+    level = 3 + pair[cells[:, 1], cells[:, 2]] + rng.normal(0, 0.5, len(cells))
+    counts = np.maximum(np.round(np.exp(level)), 1).astype(int)
+    model = tf.VAEBPTF(n_components=2, max_iter=5, zeros="observed")
+    return model.fit(tensor_of(shape, cells, counts)), pair
+
+
+def test_planted_effects_of_pairs_are_inside_their_intervals(planted):
+    model, pair = planted
+    found = model.interaction_effects("day", "item", top=1_000)
+    first = found.iloc[0]
+    assert pair[int(first["item"]), int(first["day"])] > np.quantile(pair, 0.9)
+    assert first["low"] > 1.5
+    assert found["low"].is_monotonic_decreasing
+    true = np.exp(pair[found["item"], found["day"]])
+    assert 0.8 < np.mean((true > found["low"]) & (true < found["high"])) < 0.99
+    assert len(found) > 40
+    head = model.fitted_.head
+    item, day, both = head.tables[1], head.tables[2], head.tables[-1]
+    at = [[0, int(first["item"]), int(first["day"])]]
+    own = [table.sums_at(table.rows_of(np.array(at)))[0] for table in (item, day, both)]
+    centre, pulls = head.statistics.mean_F[0], [t.strength_F[0] for t in (item, day, both)]
+    said = [
+        (sums[1] / UNIT - sums[0] * centre) / (sums[0] + pull)
+        for sums, pull in zip(own[:2], pulls[:2], strict=True)
+    ]
+    cells, total = own[2][0], own[2][1] / UNIT
+    wanted = (total - cells * (centre + sum(said))) / (cells + pulls[2])
+    assert np.log(first["multiplier"]) == pytest.approx(wanted, rel=1e-9)
+    assert np.corrcoef(np.log(true), np.log(found["multiplier"]))[0, 1] > 0.8
+
+
+def test_effects_of_a_higher_level_have_wider_intervals(planted):
+    model, _ = planted
+    wide = model.interaction_effects("item", "day", top=3, level=0.99).iloc[0]
+    narrow = model.interaction_effects("item", "day", top=3, level=0.5).iloc[0]
+    assert wide["low"] < narrow["low"] < narrow["multiplier"] < narrow["high"] < wide["high"]
+
+
+@pytest.mark.parametrize("axes", [("user", "item", "day"), ("item",)])
+def test_axes_without_margins_are_an_error_with_those_there_are(axes, planted):
+    words = r"\(user, item\) and \(user, day\) and \(item, day\)"
+    with pytest.raises(
+        LabelError, match=rf"no margins of \({', '.join(axes)}\); there are {words}"
+    ):
+        planted[0].interaction_effects(*axes)
+    with pytest.raises(LabelError, match="no axis 'colour'"):
+        planted[0].interaction_effects("item", "colour")
+
+
+def test_two_axes_have_no_margins_of_several(parts):
+    model = tf.VAEBPTF(n_components=2, max_iter=3, zeros="observed").fit(
+        parts.train.collapse("day")
+    )
+    with pytest.raises(LabelError, match="none of several axes"):
+        model.interaction_effects("user", "item")
+
+
+# -- observed zeros -------------------------------------------------------------------------------
+
+
+def test_the_probability_of_a_zero_is_the_share_of_zeros(parts):
+    train = parts.train
+    model = tf.Margins(zeros="observed").fit(train)
+    share = 1 - train.nnz / np.prod(train.shape)
+    predictive = model.predictive(parts.test)
+    assert np.exp(predictive.log_pmf(0)) == pytest.approx(np.full(parts.test.nnz, share))
+    given = tf.Margins().fit(train)
+    wanted = given.log_pmf(parts.test) + np.log(1 - share)
+    assert predictive.log_pmf(parts.test.counts) == pytest.approx(wanted, rel=1e-12)
+    assert model.predict(parts.test) == pytest.approx((1 - share) * given.predict(parts.test))
+
+
+def test_factors_say_how_probable_a_zero_is(parts):
+    model = tf.VAEBPTF(n_components=2, max_iter=10, zeros="observed").fit(parts.train)
+    assert model.fitted_.head is not None
+    every = np.stack(np.unravel_index(np.arange(6_000), parts.train.shape), axis=1)
+    zero = np.exp(model.predictive(every).log_pmf(0))
+    assert zero.std() > 0.005
+    bptf = tf.BPTF(n_components=2, max_iter=10, zeros="observed").fit(parts.train)
+    assert zero == pytest.approx(np.exp(bptf.predictive(every).log_pmf(0)), abs=0.1)
