@@ -72,7 +72,9 @@ def main() -> None:
         tensor = tf.load_demo()
     axis = tensor.names[0]
     old, new = newcomers(tensor, axis)
-    model = tf.VAEBPTF(max_iter=4).fit(old)  # what a fold-in costs does not depend on the fit
+    model = tf.VAEBPTF(amount="negative-binomial", max_iter=4).fit(
+        old
+    )  # what a fold-in costs does not depend on the fit
     print(f"a model of {old.nnz:,} cells, {len(old.axis(axis)):,} labels on axis {axis!r}")
     labels = new.axis(axis).labels.to_pylist()
     for share in SHARES:

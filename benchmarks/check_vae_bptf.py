@@ -95,18 +95,20 @@ def fold_in(data: Path, rows: Path) -> None:
         busy = new.sel(word=words).compact().filter(min_nonzeros={"author": 10})
         shown, hidden = tf.split(busy, 0.3, random_state=seed)
         shown = shown.compact()
-        base = tf.VAEBPTF(random_state=seed).fit(old)
+        base = tf.VAEBPTF(amount="negative-binomial", random_state=seed).fit(old)
         base.fold_in(shown, "author")  # compiled before it is timed
         begin = time.perf_counter()
         model = base.fold_in(shown, "author")
         seconds = time.perf_counter() - begin
-        refit = tf.VAEBPTF(random_state=seed).fit(joined(old, shown))
+        refit = tf.VAEBPTF(amount="negative-binomial", random_state=seed).fit(joined(old, shown))
         row = {
             "seed": seed,
             "authors": len(shown.axis("author")),
             "hidden": hidden.nnz,
             "milliseconds": 1000 * seconds,
-            "constant": tf.Constant().fit(old).score(hidden, unknown="prior"),
+            "constant": tf.Constant(likelihood="negative-binomial")
+            .fit(old)
+            .score(hidden, unknown="prior"),
             "axis mean": base.score(hidden, unknown="prior"),
             "fold-in": model.score(hidden, unknown="prior"),
             "refit": refit.score(hidden, unknown="prior"),
@@ -133,7 +135,12 @@ def recovery(rows: Path) -> None:
         for n_components in (2, 3, 4, 5, 6):
             if (seed, n_components) in done:
                 continue
-            model = tf.VAEBPTF(n_components=n_components, prior_shape=0.5, random_state=seed)
+            model = tf.VAEBPTF(
+                amount="negative-binomial",
+                n_components=n_components,
+                prior_shape=0.5,
+                random_state=seed,
+            )
             model.fit(train)
             row = {"seed": seed, "n_components": n_components, "score": model.score(test)}
             if n_components == 4:

@@ -77,9 +77,15 @@ MODELS = {
     "main effects": (plain(tf.MainEffects), SPLITS),
     "constant, negative binomial": (plain(tf.Constant), SPLITS),
     "constant, Poisson": (plain(lambda: tf.Constant(likelihood="poisson")), SPLITS),
-    "VAE-BPTF, mixture of 3": (plain(lambda: tf.VAEBPTF(n_members=MEMBERS)), 1),
+    "VAE-BPTF, mixture of 3": (
+        plain(lambda: tf.VAEBPTF(amount="negative-binomial", n_members=MEMBERS)),
+        1,
+    ),
     "BPTF, tuned, mixture of 3": (bptf_mixture, 1),
-    "VAE-BPTF, no interactions": (plain(lambda: tf.VAEBPTF(interactions="none")), 1),
+    "VAE-BPTF, no interactions": (
+        plain(lambda: tf.VAEBPTF(amount="negative-binomial", interactions="none")),
+        1,
+    ),
     "MLP-TF, tuned": (mlp, 1),
     "MLP-TF, Poisson": (plain(lambda: tf.MODELS["mlp-tf"](loss="poisson")), 1),
     "VAE-BPTF, paper's form": (plain(lambda: tf.VAEBPTF.paper(max_iter=100)), 1),

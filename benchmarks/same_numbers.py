@@ -56,24 +56,40 @@ OBSERVED = {"zeros": "observed"}
 PAPER = {"n_components": 3, "max_iter": 12}
 
 FITS = {
-    "vae-bptf": lambda: tf.VAEBPTF(n_components=4),
-    "vae-bptf, few iterations": lambda: tf.VAEBPTF(n_components=3, max_iter=12),
-    "vae-bptf, no validation": lambda: tf.VAEBPTF(n_components=3, validation=None, max_iter=20),
-    "vae-bptf, zeros observed": lambda: tf.VAEBPTF(n_components=3, max_iter=20, **OBSERVED),
+    "vae-bptf": lambda: tf.VAEBPTF(amount="negative-binomial", n_components=4),
+    "vae-bptf, few iterations": lambda: tf.VAEBPTF(
+        amount="negative-binomial", n_components=3, max_iter=12
+    ),
+    "vae-bptf, no validation": lambda: tf.VAEBPTF(
+        amount="negative-binomial", n_components=3, validation=None, max_iter=20
+    ),
+    "vae-bptf, zeros observed": lambda: tf.VAEBPTF(
+        amount="negative-binomial", n_components=3, max_iter=20, **OBSERVED
+    ),
     "vae-bptf, chosen likelihood": lambda: tf.VAEBPTF(
-        n_components=3, max_iter=16, likelihood="auto"
+        amount="negative-binomial", n_components=3, max_iter=16, likelihood="auto"
     ),
     "vae-bptf, negative binomial": lambda: tf.VAEBPTF(
-        n_components=3, max_iter=16, likelihood="negative-binomial"
+        amount="negative-binomial", n_components=3, max_iter=16, likelihood="negative-binomial"
     ),
     "vae-bptf, no interactions": lambda: tf.VAEBPTF(
-        n_components=3, max_iter=30, interactions="none"
+        amount="negative-binomial", n_components=3, max_iter=30, interactions="none"
     ),
-    "vae-bptf, not truncated": lambda: tf.VAEBPTF(n_components=3, max_iter=16, truncated=False),
-    "vae-bptf, members": lambda: tf.VAEBPTF(n_components=2, max_iter=12, n_members=2),
-    "vae-bptf, batches": lambda: tf.VAEBPTF(n_components=3, max_iter=16, batch_entities=10),
-    "vae-bptf, numpy": lambda: tf.VAEBPTF(n_components=3, max_iter=12, backend="numpy"),
-    "vae-bptf, torch": lambda: tf.VAEBPTF(n_components=3, max_iter=12, backend="torch"),
+    "vae-bptf, not truncated": lambda: tf.VAEBPTF(
+        amount="negative-binomial", n_components=3, max_iter=16, truncated=False
+    ),
+    "vae-bptf, members": lambda: tf.VAEBPTF(
+        amount="negative-binomial", n_components=2, max_iter=12, n_members=2
+    ),
+    "vae-bptf, batches": lambda: tf.VAEBPTF(
+        amount="negative-binomial", n_components=3, max_iter=16, batch_entities=10
+    ),
+    "vae-bptf, numpy": lambda: tf.VAEBPTF(
+        amount="negative-binomial", n_components=3, max_iter=12, backend="numpy"
+    ),
+    "vae-bptf, torch": lambda: tf.VAEBPTF(
+        amount="negative-binomial", n_components=3, max_iter=12, backend="torch"
+    ),
     "paper": lambda: tf.VAEBPTF.paper(**PAPER),
     "paper, zeros observed": lambda: tf.VAEBPTF.paper(**PAPER, **OBSERVED),
     "paper, truncated": lambda: tf.VAEBPTF.paper(**PAPER, truncated=True),
@@ -96,8 +112,8 @@ FITS = {
     "mlp-tf": lambda: tf.MLPTF(max_iter=3),
     "main-effects": lambda: tf.MainEffects(),
     "main-effects, zeros observed": lambda: tf.MainEffects(**OBSERVED),
-    "constant": lambda: tf.Constant(),
-    "constant, zeros observed": lambda: tf.Constant(**OBSERVED),
+    "constant": lambda: tf.Constant(likelihood="negative-binomial"),
+    "constant, zeros observed": lambda: tf.Constant(likelihood="negative-binomial", **OBSERVED),
 }
 FITS_OF_TWO = [
     *["vae-bptf, few iterations", "vae-bptf, zeros observed", "vae-bptf, batches"],
@@ -160,10 +176,12 @@ def fold_in_numbers(counts):
     of = {"axes": list(counts.names), "value": "count"}
     old = tf.CountTensor.from_frame(frame[~is_new], **of)
     new = tf.CountTensor.from_frame(frame[is_new], **of)
-    model = tf.VAEBPTF(n_components=3, max_iter=40).fit(old)
+    model = tf.VAEBPTF(amount="negative-binomial", n_components=3, max_iter=40).fit(old)
     found = {f"fold-in {k}": v for k, v in numbers_of(model.fold_in(new, axis), counts).items()}
     early, late = tf.split(old, test_size=0.1, random_state=1)
-    model = tf.VAEBPTF(n_components=3, max_iter=40).fit(early).partial(late)
+    model = (
+        tf.VAEBPTF(amount="negative-binomial", n_components=3, max_iter=40).fit(early).partial(late)
+    )
     return found | {f"partial {k}": v for k, v in numbers_of(model, old).items()}
 
 

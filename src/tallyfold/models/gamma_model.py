@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import ParameterError
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
 from tallyfold.inference.encoders.information import with_widths
@@ -72,6 +73,14 @@ class SweptModel(GammaModel):
     patience: PositiveInt = 10
     amount: Amount = "negative-binomial"
     scale: Scale = "auto"
+
+    def _check(self, tensor: CountTensor, *rest: Any) -> None:
+        super()._check(tensor, *rest)
+        if isinstance(self.scale, list | tuple) and self.amount != "head":
+            raise ParameterError(
+                f"`scale` has no effect with amount={self.amount!r}; got {self.scale!r}. Leave it "
+                "out, or use amount='head'."
+            )
 
     def _sweeps(
         self, cells: TrainingCells, held_out: CountTensor | None, n_components: int, family: str

@@ -20,55 +20,61 @@ def check_head(head: CountHead, axes: Sequence[Any]) -> None:
     """Raise a ValueError that says what cannot be, if something cannot."""
     lower, base = head.bins.lower_B, head.base_B
     ordered = lower.ndim == 1 and len(lower) > 0 and lower[0] >= 1 and np.all(np.diff(lower) > 0)
-    _require(bool(ordered) and lower.dtype == np.int64, "bins of counts that are not in order")
-    _require(head.bins.upper is None or head.bins.upper == lower[-1], "a scale that cannot be")
-    _require(base.shape == lower.shape and bool(np.all(base > 0)), "shares of other bins")
-    _require((head.tail is None) == (head.bins.upper is not None), "a tail that cannot be")
+    require(bool(ordered) and lower.dtype == np.int64, "bins of counts that are not in order")
+    require(head.bins.upper is None or head.bins.upper == lower[-1], "a scale that cannot be")
+    require(base.shape == lower.shape and bool(np.all(base > 0)), "shares of other bins")
+    require((head.tail is None) == (head.bins.upper is not None), "a tail that cannot be")
     if head.tail is not None:
-        _require(-0.5 <= head.tail.offset <= 1e6, "a tail that cannot be")
+        require(-0.5 <= head.tail.offset <= 1e6, "a tail that cannot be")
     n_functions = len(head.statistics.thresholds_T) + 1
-    _require(head.statistics.mean_F.shape == (n_functions,), "functions of counts without a mean")
-    _require(_bounded(head.statistics.mean_F), "means of functions of counts that cannot be")
-    _require(len(head.stages) <= 2, "more stages than there are")
+    require(head.statistics.mean_F.shape == (n_functions,), "functions of counts without a mean")
+    require(_bounded(head.statistics.mean_F), "means of functions of counts that cannot be")
+    require(len(head.stages) <= 2, "more stages than there are")
     for table in head.tables:
         _check_table(head, table, axes)
     for number, stage in enumerate(head.stages):
         n_inputs = len(head.tables) * (n_functions + 1 + N_RESIDUALS * number)
         network = HeadNetwork(n_inputs, stage.n_hidden, head.shapes_QB)
         fits = stage.params_MP.ndim == 2 and stage.params_MP.shape[1] == network.n_params
-        _require(fits and len(stage.params_MP) > 0, "networks of another size")
-        _require(stage.params_MP.dtype == np.float32, "networks of another type")
+        require(fits and len(stage.params_MP) > 0, "networks of another size")
+        require(stage.params_MP.dtype == np.float32, "networks of another type")
         sound = _bounded(stage.params_MP)
-        _require(sound, "networks whose parameters are beyond all bounds")
+        require(sound, "networks whose parameters are beyond all bounds")
         shapes = stage.centre_D.shape == stage.spread_D.shape == (n_inputs,)
-        _require(shapes, "inputs of another size")
+        require(shapes, "inputs of another size")
         sound = _bounded(stage.centre_D) and _bounded(stage.spread_D, LEAST_SPREAD)
-        _require(sound, "inputs of a range that cannot be")
+        require(sound, "inputs of a range that cannot be")
 
 
 def _check_table(head: CountHead, table: Any, axes: Sequence[Any]) -> None:
     own = set(table.axes)
     there = len(own) == len(table.axes) > 0 and own <= set(range(len(axes)))
-    _require(there, "margins of axes that are not there")
+    require(there, "margins of axes that are not there")
     sizes = tuple(len(axes[axis]) for axis in table.axes)
-    _require(table.sizes == sizes, "margins of axes of another size")
+    require(table.sizes == sizes, "margins of axes of another size")
     keys = table.keys_P
-    ordered = keys.ndim == 1 and keys.dtype == np.int64 and bool(np.all(np.diff(keys) > 0))
-    _require(ordered, "combinations that are not in order")
-    inside = not len(keys) or (keys[0] >= 0 and keys[-1] < math.prod(sizes))
-    _require(bool(inside), "combinations that are not there")
+    check_keys(keys, sizes)
     width = head.n_functions + (N_RESIDUALS if len(head.stages) == 2 else 0)
-    _require(table.sums_PF.shape == (len(keys), width), "sums of other combinations")
+    require(table.sums_PF.shape == (len(keys), width), "sums of other combinations")
     sound = table.sums_PF.dtype.kind == "i" and bool(np.all(table.sums_PF[:, :1] >= 0))
-    _require(sound, "sums that cannot be")
+    require(sound, "sums that cannot be")
     fits = table.strength_F.shape == (width - 1,) and _bounded(table.strength_F, LEAST_SPREAD)
-    _require(fits, "margins whose pull to the mean cannot be")
+    require(fits, "margins whose pull to the mean cannot be")
 
 
 def _bounded(array: Any, least: float = -MOST_PARAMETER) -> bool:
     return bool(np.all((array >= least) & (array <= MOST_PARAMETER)))
 
 
-def _require(holds: bool, otherwise: str) -> None:
+def check_keys(keys: Any, sizes: Sequence[int]) -> None:
+    """Refuse combinations of axes of these sizes that are not in order, or not there."""
+    ordered = keys.ndim == 1 and keys.dtype == np.int64 and bool(np.all(np.diff(keys) > 0))
+    require(ordered, "combinations that are not in order")
+    inside = not len(keys) or (keys[0] >= 0 and keys[-1] < math.prod(sizes))
+    require(bool(inside), "combinations that are not there")
+
+
+def require(holds: bool, otherwise: str) -> None:
+    """Refuse what does not hold."""
     if not holds:
         raise ValueError(f"it has {otherwise}")

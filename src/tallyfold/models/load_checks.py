@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.models.fitted import Arrays, Fitted
-from tallyfold.models.head_checks import check_head
+from tallyfold.models.head_checks import check_head, check_keys, require
 from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.gamma_factors import GammaFactors
@@ -57,10 +57,10 @@ def check_loaded(fitted: Fitted, model: str) -> None:
     _check_axes(fitted)
     wanted = LEFT_BY.get(model, type(fitted.factors))
     if fitted.factors is not None or wanted is not None:
-        _require(type(fitted.factors) is wanted, f"factors of another kind than a {model} has")
+        require(type(fitted.factors) is wanted, f"factors of another kind than a {model} has")
     for name, array in fitted.arrays().items():
         numbers = array.dtype.kind in "iuf" and bool(np.all(np.isfinite(array)))
-        _require(numbers, f"values of {name} that are no finite numbers")
+        require(numbers, f"values of {name} that are no finite numbers")
     _check_predictive(fitted, model)
     log_square = 0.0
     if fitted.factors is not None:
@@ -74,15 +74,10 @@ def check_loaded(fitted: Fitted, model: str) -> None:
     _check_extra(fitted, model)
     if fitted.head is not None:
         check_head(fitted.head, fitted.axes)
-    _require(model != "margins" or fitted.head is not None, "no count head")
+    require(model != "margins" or fitted.head is not None, "no count head")
     for other in fitted.others:
-        _require(other.axes == fitted.axes and not other.others, "members of other axes")
+        require(other.axes == fitted.axes and not other.others, "members of other axes")
         check_loaded(other, model)
-
-
-def _require(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise ValueError(f"it has {otherwise}")
 
 
 def _is_number(value: object, *, low: float = -math.inf, high: float = math.inf) -> bool:
@@ -92,34 +87,34 @@ def _is_number(value: object, *, low: float = -math.inf, high: float = math.inf)
 
 def _check_course(fitted: Fitted) -> None:
     """Check how the fit went: nothing is computed from it, but it is shown."""
-    _require(isinstance(fitted.reason, str), "no word for why the fit ended")
-    _require(type(fitted.n_iter) is int and fitted.n_iter >= 0, "no number of iterations")
+    require(isinstance(fitted.reason, str), "no word for why the fit ended")
+    require(type(fitted.n_iter) is int and fitted.n_iter >= 0, "no number of iterations")
     score = fitted.validation_score
-    _require(score is None or _is_number(score), "a validation score that is no number")
+    require(score is None or _is_number(score), "a validation score that is no number")
     for each in fitted.history:
         last = each.validation is None or _is_number(each.validation)
-        _require(last and all(map(_is_number, each[:3])), "a history that is no numbers")
+        require(last and all(map(_is_number, each[:3])), "a history that is no numbers")
 
 
 def _check_axes(fitted: Fitted) -> None:
     names = {axis.name for axis in fitted.axes}
-    _require(len(names) == len(fitted.axes) >= 2, "axes that are none")
-    _require(min(len(axis) for axis in fitted.axes) > 0, "an axis without labels")
+    require(len(names) == len(fitted.axes) >= 2, "axes that are none")
+    require(min(len(axis) for axis in fitted.axes) > 0, "an axis without labels")
 
 
 def _check_predictive(fitted: Fitted, model: str) -> None:
     likelihood, calibration = fitted.likelihood, fitted.calibration
-    _require(likelihood is not None or not model.startswith("vae-bptf"), "no likelihood")
-    _require(likelihood is None or isinstance(likelihood.truncated, bool), "no likelihood")
+    require(likelihood is not None or not model.startswith("vae-bptf"), "no likelihood")
+    require(likelihood is None or isinstance(likelihood.truncated, bool), "no likelihood")
     low, high = DISPERSIONS
     for r in (fitted.dispersion, calibration.dispersion):
-        _require(r is None or _is_number(r, low=low, high=high), f"a dispersion of {r!r}")
+        require(r is None or _is_number(r, low=low, high=high), f"a dispersion of {r!r}")
     sound = (
         _is_number(calibration.scale, low=low, high=high)
         and _is_number(calibration.exponent, low=0, high=MOST_EXPONENT)
         and _is_number(calibration.spread, low=0, high=high)
     )
-    _require(sound, "a calibration that cannot be")
+    require(sound, "a calibration that cannot be")
 
 
 def _check_factors(factors: Factors, axes: Sequence[Any]) -> float:
@@ -127,13 +122,13 @@ def _check_factors(factors: Factors, axes: Sequence[Any]) -> float:
     groups = _groups(factors)
     lead = groups[0][0].shape[:-2]
     components = groups[0][0].shape[-1] if groups[0][0].ndim else 0
-    _require(components > 0 and math.prod(lead) > 0, "no components")
+    require(components > 0 and math.prod(lead) > 0, "no components")
     log_K = np.zeros(components)
     for axis, group in zip(axes, groups, strict=True):
         for array in group:
             shape = (*lead, len(axis) + 1, components)
-            _require(array.shape == shape, f"factors of {axis.name!r} of another size")
-            _require(array.dtype == np.float64, "factors of another type")
+            require(array.shape == shape, f"factors of {axis.name!r} of another size")
+            require(array.dtype == np.float64, "factors of another type")
         log_K += _log_second_moment(group).reshape(-1, components).max(axis=0)
     return float(log_K.max())
 
@@ -149,34 +144,31 @@ def _groups(factors: Factors) -> list[tuple[Array, ...]]:
 def _log_second_moment(group: tuple[Array, ...]) -> Floats:
     """Return ln E[x**2] of values that must not be negative, or of Gammas that must be some."""
     if len(group) == 1:
-        _require(bool(np.all(group[0] >= 0)), "factors below zero")
+        require(bool(np.all(group[0] >= 0)), "factors below zero")
         return 2 * np.log(np.maximum(group[0], np.finfo(float).tiny))
     shape, rate = group
     low, high = GAMMAS
     sound = np.min(group) >= low and np.max(group) <= high
-    _require(bool(sound), "Gamma shapes or rates that are not positive, or beyond all bounds")
+    require(bool(sound), "Gamma shapes or rates that are not positive, or beyond all bounds")
     return np.asarray(2 * (np.log(shape) - np.log(rate)) + np.log1p(1 / shape))
 
 
 def _check_derived(each: DerivedAxis, axes: Sequence[Any]) -> float:
     """Check multipliers; return the logarithm of the largest squared one."""
     numbers = range(len(axes))
-    _require(
+    require(
         len(set(each.axes)) == len(each.axes) >= 2 and set(each.axes) <= set(numbers),
         "multipliers of axes that are not there",
     )
     sizes = tuple(len(axes[axis]) for axis in each.axes)
-    _require(each.sizes == sizes, "multipliers of axes of another size")
+    require(each.sizes == sizes, "multipliers of axes of another size")
     keys = each.keys_P
-    ordered = keys.ndim == 1 and keys.dtype == np.int64 and bool(np.all(np.diff(keys) > 0))
-    _require(ordered, "combinations that are not in order")
-    inside = not len(keys) or (keys[0] >= 0 and keys[-1] < math.prod(sizes))
-    _require(bool(inside), "combinations that are not there")
+    check_keys(keys, sizes)
     shape, table = (len(keys) + 1, 1), each.table
     arrays = [(table.shape_DK, shape), (table.rate_DK, shape), (table.widest_DK, shape)]
     for array, wanted in [*arrays, (each.typical_2, (2,))]:
         fits = array is None or (array.shape == wanted and array.dtype == np.float64)
-        _require(fits and (array is None or bool(np.all(array > 0))), "multipliers that are none")
+        require(fits and (array is None or bool(np.all(array > 0))), "multipliers that are none")
     groups = [(table.shape_DK, table.rate_DK)]
     if each.typical_2 is not None:
         mean, typical = each.typical_2
@@ -188,37 +180,37 @@ def _check_widths(factors: GammaFactors) -> None:
     """Check the widest shapes of all axes: of each or of none."""
     tables = factors.gammas.axes
     known = [table for table in tables if table.widest_DK is not None]
-    _require(len(known) in (0, len(tables)), "widths of some axes only")
+    require(len(known) in (0, len(tables)), "widths of some axes only")
     for table in known:
         widest = table.widest_DK
         fits = widest is not None and widest.shape == table.shape_DK.shape
-        _require(fits and bool(np.all(widest > 0)), "widths that cannot be")  # type: ignore[operator]
+        require(fits and bool(np.all(widest > 0)), "widths that cannot be")  # type: ignore[operator]
 
 
 def _check_encoders(fitted: Fitted, model: str) -> None:
     encoders, factors = fitted.encoders, fitted.factors
     assert isinstance(factors, GammaFactors)
     if model != "vae-bptf":
-        _require(encoders is None, f"encoders that a {model} does not have")
+        require(encoders is None, f"encoders that a {model} does not have")
         return
     number = len(factors.gammas.axes) + len(factors.gammas.derived)
-    _require(encoders is not None and len(encoders.params) == number, "encoders of other axes")
+    require(encoders is not None and len(encoders.params) == number, "encoders of other axes")
     assert encoders is not None
     sizes = {params.shape for params in encoders.params}
     layered = len(sizes) == 1 and all(len(s) == 1 and (s[0] - 2) % 5 == 2 for s in sizes)
-    _require(layered, "encoders of another size")
+    require(layered, "encoders of another size")
     bounded = all(bool(np.all(np.abs(params) <= MOST_PARAMETER)) for params in encoders.params)
-    _require(bounded, "encoders whose parameters are beyond all bounds")
+    require(bounded, "encoders whose parameters are beyond all bounds")
     rates = encoders.prior_rate_M
-    _require(rates.shape == (len(fitted.axes),) and bool(np.all(rates > 0)), "priors of other axes")
+    require(rates.shape == (len(fitted.axes),) and bool(np.all(rates > 0)), "priors of other axes")
     low, high = DISPERSIONS
     r = encoders.dispersion
-    _require(r is None or _is_number(r, low=low, high=high), f"a dispersion of {r!r}")
+    require(r is None or _is_number(r, low=low, high=high), f"a dispersion of {r!r}")
 
 
 def _check_range(log_square: float, calibration: Calibration) -> None:
     log_rate = log_square / 2 * max(calibration.exponent, 1.0) + math.log(calibration.scale)
-    _require(log_square <= MOST_LOG_SQUARE and log_rate <= MOST_LOG_RATE, "rates beyond all bounds")
+    require(log_square <= MOST_LOG_SQUARE and log_rate <= MOST_LOG_RATE, "rates beyond all bounds")
 
 
 def _check_extra(fitted: Fitted, model: str) -> None:
@@ -228,8 +220,8 @@ def _check_extra(fitted: Fitted, model: str) -> None:
     components = 0 if fitted.factors is None else fitted.factors.n_components
     shapes: dict[str, tuple[int, ...]] = {"statistics": (3,), "component_weights": (components,)}
     for name, shape in shapes.items():
-        _require(name not in extra or extra[name].shape == shape, f"{name} of another size")
-    _require(model != "constant" or "statistics" in extra, "no statistics")
+        require(name not in extra or extra[name].shape == shape, f"{name} of another size")
+    require(model != "constant" or "statistics" in extra, "no statistics")
 
 
 def _check_network(network: Arrays, sizes: Sequence[int]) -> None:
@@ -238,15 +230,15 @@ def _check_network(network: Arrays, sizes: Sequence[int]) -> None:
     layers = sum(name.startswith("weight_") for name in network)
     weights = [network[f"weight_{layer}"] for layer in range(layers)]
     biases = [network[f"bias_{layer}"] for layer in range(layers)]
-    _require(layers > 0 and all(a.ndim == 2 for a in (*tables, *weights)), "no network")
+    require(layers > 0 and all(a.ndim == 2 for a in (*tables, *weights)), "no network")
     for table, size in zip(tables, sizes, strict=True):
-        _require(len(table) == size + 1, "embeddings of another size")
+        require(len(table) == size + 1, "embeddings of another size")
     widths = [sum(table.shape[1] for table in tables), *(weight.shape[1] for weight in weights)]
     layered = all(w.shape == pair for w, pair in zip(weights, pairwise(widths), strict=True))
     ends = all(b.shape == (w,) for b, w in zip(biases, widths[1:], strict=True))
-    _require(layered and ends and widths[-1] == 1, "layers that do not fit each other")
+    require(layered and ends and widths[-1] == 1, "layers that do not fit each other")
     most = max(float(np.abs(table).max(initial=0)) for table in tables)
     for weight, bias in zip(weights, biases, strict=True):
         sums = np.abs(weight.astype(float)).sum(axis=0) * most + np.abs(bias)
         most = float(sums.max(initial=0))
-        _require(most < MOST_NETWORK_OUTPUT, "a network whose output has no bounds")
+        require(most < MOST_NETWORK_OUTPUT, "a network whose output has no bounds")

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tallyfold.errors import CountError, ParameterError
 from tallyfold.kernels.arrays import Floats, Ints
+from tallyfold.probability.distribution import CountDistribution
 from tallyfold.probability.lomax import LomaxTail
 
 LEAST_CELLS = 30
@@ -133,7 +134,7 @@ def recognised_scale(value_V: Ints, times_V: Ints) -> tuple[int, int] | None:
 
 
 @dataclass(frozen=True)
-class CategoricalCounts:
+class CategoricalCounts(CountDistribution):
     """Distributions of N counts over shared bins.
 
     Attributes
@@ -219,16 +220,6 @@ class CategoricalCounts:
                 count_W[far_W] = self.tail.quantile(share_W[far_W], log_tail)
             count_N[wide_N] = count_W
         return np.asarray(count_N, dtype=np.int64)
-
-    def median(self) -> Ints:
-        """Return the median of each cell."""
-        return self.quantile(0.5)
-
-    def interval(self, level: float) -> tuple[Ints, Ints]:
-        """Return the lower and upper end of an interval with equal tails."""
-        if not 0 < level < 1:
-            raise ParameterError(f"`level` must be in 0 < level < 1; got {level}.")
-        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
     def sample(self, rng: np.random.Generator, n: int) -> Ints:
         """Draw n counts per cell."""

@@ -13,7 +13,7 @@ from tallyfold.probability.distribution import CountDistribution
 
 
 @dataclass(frozen=True)
-class HurdleCounts:
+class HurdleCounts(CountDistribution):
     """A probability of zero for each cell, and the distribution of counts of at least one.
 
     Attributes
@@ -64,16 +64,6 @@ class HurdleCounts:
             raise ParameterError("`p` must be in 0 <= p < 1.")
         rest_N = np.clip((p_N - zero_N) / self._some_N, 0.0, 1 - 1e-16)
         return np.where(p_N <= zero_N, 0, self.positive.quantile(rest_N))
-
-    def median(self) -> Ints:
-        """Return the median of each cell."""
-        return self.quantile(0.5)
-
-    def interval(self, level: float) -> tuple[Ints, Ints]:
-        """Return the lower and upper end of an interval with equal tails."""
-        if not 0 < level < 1:
-            raise ParameterError(f"`level` must be in 0 < level < 1; got {level}.")
-        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
     def sample(self, rng: np.random.Generator, n: int) -> Ints:
         """Draw n counts per cell."""

@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 from tallyfold.errors import ParameterError, ShapeError
 from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.probability.counts import COUNTS, CountLikelihood, mixture_quantile
+from tallyfold.probability.distribution import CountDistribution
 from tallyfold.probability.tails import log_at_least, log_at_most
 
 BLOCK = 2**18
@@ -24,7 +25,7 @@ NO_DISPERSION = 1e9
 
 
 @dataclass(frozen=True)
-class CountMixture:
+class CountMixture(CountDistribution):
     """Equal mixture of count distributions over S draws of the rates at N cells.
 
     Parameters
@@ -77,16 +78,6 @@ class CountMixture:
         if not np.all((p_ >= 0) & (p_ < 1)):
             raise ParameterError("`p` must be in 0 <= p < 1.")
         return self.by_block(partial(mixture_quantile, self.likelihood), p_, np.int64)
-
-    def median(self) -> Ints:
-        """Return the predictive median of each cell."""
-        return self.quantile(0.5)
-
-    def interval(self, level: float) -> tuple[Ints, Ints]:
-        """Return the lower and upper end of an interval with equal tails."""
-        if not 0 < level < 1:
-            raise ParameterError(f"`level` must be in 0 < level < 1; got {level}.")
-        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
     def sample(self, rng: np.random.Generator, n: int) -> Ints:
         """Draw n counts per cell, each from a draw of the rates taken at random."""
