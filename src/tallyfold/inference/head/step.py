@@ -14,7 +14,7 @@ from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Outcome, Phase
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.head.cells import N_FOLDS, HeadCells
-from tallyfold.inference.head.recipe import Recipe, recipe_for, second_recipe
+from tallyfold.inference.head.recipe import SMALL, Recipe, recipe_for, second_recipe
 from tallyfold.inference.head.training import (
     MOST_LOOKED_AT,
     Member,
@@ -35,6 +35,7 @@ Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 SURE_OF_HEAD, SURE_OF_RESIDUALS, SURE_OF_RATES = 1.0, 0.5, 1.0
+SURE_OF_SMALL_HEAD = 2.0
 """By how many standard errors a stage must be better than what is there without it."""
 
 
@@ -160,7 +161,8 @@ class HeadStep:
         first = replace(stage, params_MP=params[0])
         score_N = self.held_out_scores(params[0], z_ND)
         untrained = self.recipe.steps == 0  # gains are those of rounding
-        if untrained or not surely_better(score_N, self._base_scores(), SURE_OF_HEAD):
+        sure = SURE_OF_SMALL_HEAD if len(self.cells) < SMALL else SURE_OF_HEAD
+        if untrained or not surely_better(score_N, self._base_scores(), sure):
             return self._with_all_cells(self.cells.head)
         prob_FB = first.probabilities(self.cells.head.shapes_QB, z_ND[self._far_N])
         head = replace(self.cells.head, stages=(first,))

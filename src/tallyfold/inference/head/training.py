@@ -45,7 +45,7 @@ def first_member(network: HeadNetwork, log_base_B: Singles, recipe: Recipe, seed
 def widened(
     member: Member, network: HeadNetwork, smaller: HeadNetwork, params_P: Singles, old_D: Ints
 ) -> Member:
-    """Return a network with more inputs that gives what a smaller one gives, for now.
+    """Return a network with more inputs that begins near a smaller one.
 
     `old_D` are the positions of the smaller one's inputs. New inputs reach the hidden units by the
     member's own first weights, made small.
@@ -94,9 +94,8 @@ def advance(
     keep, keep_square = DECAYS
     for step in range(first_step, min(first_step + recipe.steps_per_look, recipe.steps)):
         turn, number = divmod(step, per_pass)
-        rows = _rows(
-            number * batch + (turn * 7919) % (n_rows - per_pass * batch + 1), batch, held_out
-        )
+        shift = turn * STRIDE % (n_rows - per_pass * batch + 1)
+        rows = _rows(number * batch + shift, batch, held_out)
         loss_gradient(network, params_P, z_ND[rows], bin_N[rows], gradient_P)
         mean_P += (1 - keep) * (gradient_P - mean_P)
         square_P += (1 - keep_square) * (gradient_P * gradient_P - square_P)
