@@ -109,6 +109,6 @@ def _show_interactions(model: "VAEBPTF", out: "Console", top: int = 6) -> None:
     effects = model.interaction_effects("module", "word", top=top)
     out.print("\nCounted more often than module and word say one by one", style="bold")
     for row in effects.itertuples():
-        times = f"{row.low:.1f} to {row.high:.1f} times"
+        times = f"{row.low:.2f} to {row.high:.2f} times"
         label = f"{printable(row.word)} in {printable(row.module)}"
         out.print(f"  {label:<44} {times}", markup=False, overflow="ellipsis", no_wrap=True)
