@@ -219,6 +219,9 @@ def test_every_model_has_a_page(name, parts, tmp_path):
     assert len(data["axes"]) == 3 * explorable
     assert data["fit"]["model"] == type(fitted).__name__
     assert len(data["fit"]["history"]) == len(fitted.history_)
+    words = {"constant": "the histogram of all counts", "margins": "learned from margins"}
+    if name in words:
+        assert data["fit"]["amount"] == words[name]
     assert data["fit"]["seconds"] == pytest.approx(fitted.history_["seconds"].iloc[-1], rel=0.01)
     shown = {each["name"]: each["value"] for each in data["fit"]["parameters"]}
     assert shown.keys() == fitted.get_params().keys()

@@ -12,6 +12,7 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.evaluation.scaling import component_places
 from tallyfold.models.base import CountModel
+from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.margin_effects import margin_effects
 from tallyfold.report.explorer import entities
 from tallyfold.report.explorer.held_out import held_out_entry
@@ -135,6 +136,7 @@ def fit_entry(model: CountModel) -> dict[str, Any]:
             for name, value in fitted.parameters.items()
         ],
         "likelihood": likelihood and likelihood.name.replace("-", " "),
+        "amount": None if fitted.head is None else _amount_words(fitted.head),
         "members": 1 + len(fitted.others),
         "iterations": fitted.n_iter,
         "ended": ENDS.get(fitted.reason, fitted.reason),
@@ -145,6 +147,14 @@ def fit_entry(model: CountModel) -> dict[str, Any]:
         ],
         "seconds": entities.rounded(fitted.history[-1].seconds, 3) if fitted.history else None,
     }
+
+
+def _amount_words(head: CountHead) -> str:
+    """Return how counts of at least one are predicted."""
+    upper = head.bins.upper
+    scale = "" if upper is None else f", on the scale {head.bins.lower_B[0]} to {upper}"
+    how = "learned from margins" if head.stages else "the histogram of all counts"
+    return how + scale
 
 
 def data_entry(model: CountModel, train: CountTensor | None) -> dict[str, Any]:

@@ -50,6 +50,7 @@ function madeCard() {
       ["model", fit.model],
       fit.members > 1 && ["members", `a mixture of ${fit.members} fits; components are those of the first`],
       ["likelihood", fit.likelihood ?? "none: it predicts means only"],
+      ...(fit.amount ? [["counts", fit.amount]] : []),
       ["parameters", changed.length ? parameterList(changed) : "all have their defaults"],
       seed && ["seed", seed.value],
       ["page made by", `tallyfold ${fit.version}`],
