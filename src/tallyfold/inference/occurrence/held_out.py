@@ -1,0 +1,149 @@
+"""Held-out cells with and without a count, and how well rates tell one from the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.data.empty_cells import draw_empty_cells
+from tallyfold.data.tensor import CountTensor
+from tallyfold.inference.distributed.process_group import ProcessGroup
+
+Floats = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.int32]
+Rates = Callable[[Positions], Floats]
+
+MOST_FILLED = 200_000
+"""Held-out cells with a count that are used: more would not change what is learnt."""
+EMPTY = 150_000
+"""Empty cells that are drawn; their weights make them stand for all."""
+LOWEST, HIGHEST = -60.0, 8.0
+"""Log rates are kept in between."""
+
+
+@dataclass(frozen=True)
+class OccurrenceCells:
+    """Cells that a fit has not seen, the same ones in every process.
+
+    Attributes
+    ----------
+    filled_NM
+        Positions of cells that have a count.
+    empty_ZM, weight_Z
+        Positions of cells that have none, and how many cells each stands for.
+    """
+
+    filled_NM: Positions
+    empty_ZM: Positions
+    weight_Z: Floats
+
+    @classmethod
+    def of(cls, held_out: CountTensor, group: ProcessGroup, seed: int) -> OccurrenceCells:
+        """Draw empty cells of a held-out part; processes put together what each holds out."""
+        if group.size > 1:
+            indices_NM = group.all_gather(held_out.indices)
+            order_N = np.lexsort(indices_NM.T[::-1])
+            held_out = CountTensor.of_canonical(
+                held_out.axes,
+                np.asfortranarray(indices_NM[order_N]),
+                group.all_gather(held_out.counts)[order_N],
+                part=held_out.part,
+            )
+        empty = draw_empty_cells(held_out, EMPTY, seed)
+        filled_NM, weight_Z = held_out.indices, empty.weight_Z
+        step = -(-len(filled_NM) // MOST_FILLED)
+        if step > 1:
+            rng = np.random.default_rng([seed, 5])
+            some = np.sort(rng.choice(len(filled_NM), len(filled_NM) // step, replace=False))
+            weight_Z = weight_Z * (len(some) / len(filled_NM))
+            filled_NM = np.asfortranarray(filled_NM[some])
+        return cls(filled_NM, np.asfortranarray(empty.indices_ZM), weight_Z)
+
+    def __len__(self) -> int:
+        """Return the number of cells that have a count."""
+        return len(self.filled_NM)
+
+    def only(self, known: Callable[[Positions], npt.NDArray[np.bool_]]) -> OccurrenceCells:
+        """Return the cells that are known to a fit."""
+        filled_N, empty_Z = known(self.filled_NM), known(self.empty_ZM)
+        return OccurrenceCells(
+            np.asfortranarray(self.filled_NM[filled_N]),
+            np.asfortranarray(self.empty_ZM[empty_Z]),
+            self.weight_Z[empty_Z],
+        )
+
+    def score(self, rates: Rates) -> float:
+        """Return the calibrated log score of the cells at some rates, per cell with a count."""
+        log_N, log_Z = (np.log(np.maximum(rates(c), 1e-300)) for c in (self.filled_NM, self.empty_ZM))
+        return best_line(log_N, log_Z, self.weight_Z)[2]
+
+
+def log_score(log_N: Floats, log_Z: Floats, weight_Z: Floats) -> float:
+    """Return the mean log probability of a count minus that of the empty cells.
+
+    P(no count) = exp(-rate); per cell with a count.
+
+    Examples
+    --------
+    >>> round(log_score(np.zeros(1), np.array([-2.0]), np.array([3.0])), 4)
+    -0.8647
+    """
+    log_N, log_Z = np.clip(log_N, LOWEST, HIGHEST), np.clip(log_Z, LOWEST, HIGHEST)
+    seen_N = np.log(-np.expm1(-np.exp(log_N)))
+    return float((seen_N.sum() - weight_Z @ np.exp(log_Z)) / len(log_N))
+
+
+def slopes(log_N: Floats, log_Z: Floats, weight_Z: Floats) -> tuple[Floats, Floats]:
+    """Return the derivative of `log_score` by the log rate of each cell."""
+    rate_N, rate_Z = np.exp(np.clip(log_N, LOWEST, HIGHEST)), np.exp(np.clip(log_Z, LOWEST, HIGHEST))
+    by_N = rate_N * np.exp(-rate_N) / -np.expm1(-rate_N)
+    inside_N, inside_Z = (abs(log - np.clip(log, LOWEST, HIGHEST)) == 0 for log in (log_N, log_Z))
+    return inside_N * by_N / len(log_N), inside_Z * (-weight_Z * rate_Z) / len(log_N)
+
+
+def best_line(log_N: Floats, log_Z: Floats, weight_Z: Floats) -> tuple[float, float, float]:
+    """Return the shift and slope of log rates with the best score, and that score.
+
+    Newton's steps with a line search; the score is concave in both.
+
+    Examples
+    --------
+    >>> shift, slope, _ = best_line(np.zeros(5), np.zeros(5), np.ones(5))
+    >>> round(shift, 3), round(slope, 3)
+    (-0.367, 1.0)
+    """
+    centre = float(np.mean(log_N))
+    at_N, at_Z = log_N - centre, log_Z - centre
+    x_2 = np.array([centre, 1.0])
+    best = log_score(log_N, log_Z, weight_Z)
+    for _ in range(20):
+        slope_N, slope_Z = slopes(x_2[0] + x_2[1] * at_N, x_2[0] + x_2[1] * at_Z, weight_Z)
+        gradient_2 = np.array(
+            [slope_N.sum() + slope_Z.sum(), slope_N @ at_N + slope_Z @ at_Z - 1e-6 * (x_2[1] - 1)]
+        )
+        rate_N = np.exp(np.clip(x_2[0] + x_2[1] * at_N, LOWEST, HIGHEST))
+        bend_N = slope_N * (rate_N / -np.expm1(-rate_N) - 1)  # minus the second derivative
+        bend_Z = -slope_Z
+        both = float(bend_N @ at_N + bend_Z @ at_Z)
+        hessian = np.array(
+            [
+                [bend_N.sum() + bend_Z.sum(), both],
+                [both, float(bend_N @ at_N**2 + bend_Z @ at_Z**2)],
+            ]
+        ) + np.diag([1e-9, 1e-6])
+        step_2 = np.linalg.solve(hessian, gradient_2)
+        for _ in range(8):
+            new_2 = x_2 + step_2
+            score = log_score(new_2[0] + new_2[1] * at_N, new_2[0] + new_2[1] * at_Z, weight_Z)
+            if score > best and new_2[1] > 0:
+                break
+            step_2 = step_2 / 4
+        else:
+            break
+        gain, x_2, best = score - best, new_2, score
+        if gain < 1e-7:
+            break
+    return float(x_2[0] - x_2[1] * centre), float(x_2[1]), best

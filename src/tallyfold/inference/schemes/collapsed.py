@@ -1,0 +1,290 @@
+"""Factors of whether there is a count: collapsed variational Bayes (CVB0) with a gate.
+
+A cell has a count if a latent Poisson count is at least one. One pass over the cells divides latent
+counts over components, each cell's own count taken out (`kernels.collapsed`); then for every axis
+
+- shape_dk = a + the latent counts of d in k
+- rate_dk  = a * b + the share of cells that is trained on * the closed sum over all others
+
+and for every pair (i, j) of the gate's axes, with the prior Gamma(g, g),
+
+- u_ij = (g + its latent counts) / (g + its closed sum of rates)
+
+where pairs never seen share g / (g + the mean of their sums). The gate says which pairs are active
+at all; without it components would. There is no bound: held-out cells say when to stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize_scalar
+from scipy.special import gammaln
+
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.occurrence.held_out import OccurrenceCells
+from tallyfold.inference.schemes.dispersion import is_power_of_two
+from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.collapsed import collapsed_sums
+from tallyfold.posterior.closed_sums import ClosedSums, GatePairs
+from tallyfold.posterior.derived_axis import DerivedAxis, combination_keys, rows_of_keys
+from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
+
+Floats = npt.NDArray[np.float64]
+Axes = tuple[int, int]
+
+START_SHAPE = 3.0
+"""Factors start as draws of this shape around their mean: wide, so that components differ."""
+START_COUNT = 10.0
+"""The shape that the first pass takes the start to have."""
+FIRST_GATE_SHAPE = 0.05
+GATE_SHAPES = 1e-4, 20.0
+"""Between which the gate's shape is sought."""
+
+
+@dataclass(frozen=True)
+class CollapsedState:
+    """What a pass starts from.
+
+    Attributes
+    ----------
+    posterior
+        Gamma posteriors of all axes.
+    prior_rate_M
+        Of each axis's prior, in units of the prior's shape.
+    gate
+        Which of the step's gates is used.
+    gate_table
+        Gamma posteriors of its multipliers; one row without a gate.
+    gate_shape
+        Of the multipliers' prior.
+    """
+
+    posterior: GammaPosterior
+    prior_rate_M: Floats
+    gate: int
+    gate_table: GammaTable
+    gate_shape: float
+
+
+class Gate:
+    """The pairs of two axes among training cells; made when first needed."""
+
+    def __init__(self, axes: Axes | None, cells: TrainingCells) -> None:
+        self.axes, self.cells = axes, cells
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of labels on both axes."""
+        return tuple(self.cells.shape[axis] for axis in self.axes or ())
+
+    @cached_property
+    def pairs(self) -> GatePairs | None:
+        """The pairs that were seen in any process."""
+        if self.axes is None:
+            return None
+        keys_P = np.unique(combination_keys(self.cells.indices_NM, self.axes, self.sizes))
+        if self.cells.group.size > 1:
+            keys_P = np.unique(self.cells.group.all_gather(keys_P))
+        return GatePairs.of(self.axes, self.sizes, keys_P)
+
+    @cached_property
+    def row_N(self) -> npt.NDArray[np.int32]:
+        """The pair of each of this process's cells; the last row for those without any."""
+        if self.pairs is None or self.axes is None:
+            return np.zeros(len(self.cells), dtype=np.int32)
+        key_N = combination_keys(self.cells.indices_NM, self.axes, self.sizes)
+        return rows_of_keys(key_N, self.pairs.keys_P).astype(np.int32)
+
+    @property
+    def n_rows(self) -> int:
+        """The pairs seen, and one for all others."""
+        return 1 if self.pairs is None else len(self.pairs.keys_P) + 1
+
+
+@dataclass(frozen=True)
+class CollapsedStep:
+    """One pass over the cells, then every axis, then the gate.
+
+    Attributes
+    ----------
+    cells, share
+        The training cells, and the share of all cells, zeros too, that they are.
+    gates
+        Pairs of axes that a state may use as its gate; None is no gate.
+    gate
+        The gate that a fit starts with.
+    n_components, prior_shape, prior_rate
+        The number of components, and the shape and rate of the factors' Gamma prior; a rate of None
+        is learnt, one per axis.
+    seed
+        Of the random start.
+    held_out
+        Cells to score after each pass.
+    """
+
+    cells: TrainingCells
+    share: float
+    gates: Sequence[Axes | None]
+    n_components: int
+    prior_shape: float
+    prior_rate: float | None = None
+    gate: int = 0
+    seed: int = 0
+    backend: str = "auto"
+    held_out: OccurrenceCells | None = None
+
+    @cached_property
+    def _gates(self) -> list[Gate]:
+        return [Gate(axes, self.cells) for axes in self.gates]
+
+    @cached_property
+    def _longest(self) -> int:
+        return int(np.argmax(self.cells.shape))
+
+    def start(self, previous: object = None) -> CollapsedState:
+        """Draw factors around one mean, scaled so that all rates sum to the number of cells."""
+        rng = np.random.default_rng([self.seed, 0])
+        cells, seen = self.cells, self.cells.seen
+        n_all = np.prod([float(seen_D.sum()) for seen_D in seen]) * self.share
+        mean = cells.n_cells / max(n_all, 1.0) / self.n_components
+        scale = mean ** (1 / cells.n_axes)
+        tables = []
+        for size in cells.shape:
+            noise_DK = rng.gamma(START_SHAPE, 1 / START_SHAPE, (size, self.n_components))
+            noise_DK = np.maximum(noise_DK, 1e-3)
+            shape_DK = np.full_like(noise_DK, START_COUNT)
+            tables.append(GammaTable(shape_DK, START_COUNT / (scale * noise_DK)))
+        rate = 1 / scale if self.prior_rate is None else self.prior_rate / self.prior_shape
+        posterior = GammaPosterior(tuple(tables))
+        state = CollapsedState(
+            posterior, np.full(cells.n_axes, rate), self.gate, _ones(1), FIRST_GATE_SHAPE
+        )
+        return self.with_gate(state, self.gate)
+
+    def with_gate(self, state: CollapsedState, gate: int) -> CollapsedState:
+        """Return a state with fresh multipliers of a gate."""
+        pairs = self._gates[gate].pairs
+        if pairs is None:
+            return replace(state, gate=gate, gate_table=_ones(1), gate_shape=FIRST_GATE_SHAPE)
+        sums = self.sums(replace(state, gate=gate, gate_table=_ones(self._gates[gate].n_rows)))
+        n_seen = len(pairs.keys_P)
+        mean_P1 = np.append(np.full(n_seen, 0.9 * sums.n_combinations / n_seen), 0.1)
+        table = GammaTable(mean_P1[:, None], np.ones((n_seen + 1, 1)))
+        return replace(state, gate=gate, gate_table=table, gate_shape=FIRST_GATE_SHAPE)
+
+    def sums(self, state: CollapsedState) -> ClosedSums:
+        """Return sums over all cells at the means of a state."""
+        pairs = self._gates[state.gate].pairs
+        gate_P1 = None if pairs is None else state.gate_table.mean_DK[:, 0]
+        means = state.posterior.means
+        return ClosedSums(means, self.cells.seen, self.share, pairs, gate_P1)
+
+    def advance(self, state: CollapsedState, iteration: int) -> tuple[CollapsedState, float]:
+        """Make one pass; return also the log-likelihood per cell at the means before it."""
+        cells, group, gate = self.cells, self.cells.group, self._gates[state.gate]
+        means = state.posterior.means
+        found = collapsed_sums(
+            means,
+            [1 / table.rate_DK for table in state.posterior.axes],
+            cells.layouts[self._longest],
+            self.prior_shape,
+            state.gate_table.mean_DK[gate.row_N, 0],
+            backend=self.backend,
+        )
+        log_seen = group.all_reduce_number(found.log_seen)
+        objective = (log_seen - float(self.sums(state).total().sum())) / cells.n_cells
+        prior_rate_M = state.prior_rate_M.copy()
+        for axis, sums_DK in enumerate(found.sums):
+            table = self._table(axis, group.all_reduce(sums_DK), float(prior_rate_M[axis]), state)
+            state = replace(state, posterior=state.posterior.replace(axis, table))
+            if self.prior_rate is None:
+                prior_rate_M[axis] = 1 / table.mean_DK[cells.seen[axis]].mean()
+        state = replace(state, prior_rate_M=prior_rate_M)
+        if gate.pairs is not None:
+            latent_P1 = np.bincount(gate.row_N, found.latent_N, minlength=gate.n_rows)
+            state = self._updated_gate(state, group.all_reduce(latent_P1), iteration)
+        return state, objective
+
+    def _table(
+        self, axis: int, sums_DK: Floats, prior_rate: float, state: CollapsedState
+    ) -> GammaTable:
+        """Return an axis's posteriors; labels never seen have the mean of the others."""
+        a = self.prior_shape
+        rate_DK = a * prior_rate + self.sums(state).exposure(axis)
+        rate_DK = np.broadcast_to(rate_DK, sums_DK.shape).copy()
+        shape_DK, seen_D = a + sums_DK, self.cells.seen[axis]
+        if not seen_D.all():
+            mean_K = (shape_DK[seen_D] / rate_DK[seen_D]).mean(axis=0)
+            shape_DK[~seen_D], rate_DK[~seen_D] = a, a / np.maximum(mean_K, 1e-200)
+        return GammaTable(shape_DK, rate_DK)
+
+    def _updated_gate(
+        self, state: CollapsedState, latent_P1: Floats, iteration: int
+    ) -> CollapsedState:
+        """Return the state with new multipliers; their prior's shape is learnt ever more rarely."""
+        sums = self.sums(state)
+        exposure_P, rest = sums.gate_exposure()
+        counts_P = latent_P1[:-1]
+        shape = state.gate_shape
+        if iteration < 5 or is_power_of_two(iteration):
+            n_rest = sums.n_combinations - len(counts_P)
+            shape = _best_gate_shape(counts_P, exposure_P, rest, n_rest)
+        table = GammaTable(
+            np.append(shape + counts_P, shape)[:, None],
+            np.append(shape + exposure_P, shape + rest)[:, None],
+        )
+        return replace(state, gate_table=table, gate_shape=shape)
+
+    def validation_score(self, state: CollapsedState) -> float | None:
+        """Return the calibrated score of whether held-out cells have a count."""
+        if self.held_out is None:
+            return None
+        return self.held_out.score(lambda cells: self.rates(state, cells))
+
+    def rates(self, state: CollapsedState, positions_NM: npt.NDArray[np.int32]) -> Floats:
+        """Return the rates of cells."""
+        rate_N = kernels.cell_rates(state.posterior.means, positions_NM, backend=self.backend)
+        gate = self._gates[state.gate]
+        if gate.pairs is None or gate.axes is None:
+            return rate_N
+        key_N = combination_keys(positions_NM, gate.axes, gate.sizes)
+        return rate_N * state.gate_table.mean_DK[rows_of_keys(key_N, gate.pairs.keys_P), 0]
+
+    def latent_counts(self, state: CollapsedState) -> Floats:
+        """Return the expected latent count of each training cell, at the means of a state."""
+        rate_N = self.rates(state, self.cells.indices_NM)
+        return np.asarray(np.where(rate_N > 1e-12, rate_N / np.maximum(-np.expm1(-rate_N), 1e-300), 1))
+
+    def complete_posterior(self, state: CollapsedState) -> GammaPosterior:
+        """Return the posterior with the gate as a derived axis, and a row for unknown labels."""
+        completed = state.posterior.completed(self.cells.seen)
+        gate = self._gates[state.gate]
+        if gate.pairs is None or gate.axes is None:
+            return completed
+        typical_2 = np.array([1.0, state.gate_shape])
+        derived = DerivedAxis(gate.axes, gate.sizes, gate.pairs.keys_P, state.gate_table, typical_2)
+        return replace(completed, derived=(derived,))
+
+
+def _ones(n_rows: int) -> GammaTable:
+    return GammaTable(np.ones((n_rows, 1)), np.ones((n_rows, 1)))
+
+
+def _best_gate_shape(counts_P: Floats, exposure_P: Floats, rest: float, n_rest: float) -> float:
+    """Return the prior shape under which the pairs' latent counts are most likely.
+
+    They are negative binomial; pairs never seen have a count of zero.
+    """
+
+    def loss(log_shape: float) -> float:
+        g = float(np.exp(log_shape))
+        seen_P = gammaln(g + counts_P) - gammaln(g) - (g + counts_P) * np.log1p(exposure_P / g)
+        return float(n_rest * g * np.log1p(rest / g) - (seen_P - counts_P * log_shape).sum())
+
+    low, high = np.log(GATE_SHAPES)
+    return float(np.exp(minimize_scalar(loss, bounds=(low, high), method="bounded").x))
