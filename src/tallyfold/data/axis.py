@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tallyfold.data.hashing import Hashes, label_hashes
 from tallyfold.errors import LabelError, ShapeError
 
 MAX_LABELS = 2**31 - 1
@@ -44,11 +45,12 @@ class Axis:
     2004
     """
 
-    __slots__ = ("_labels", "_name")
+    __slots__ = ("_hashes", "_labels", "_name")
 
     def __init__(self, name: str, labels: Any) -> None:
         self._name = checked_name(name)
         self._labels = plain_labels(labels, axis=name)
+        self._hashes: Hashes | None = None
         check_size(name, len(self._labels))
         if pc.count_distinct(self._labels).as_py() < len(self._labels):
             table = pc.value_counts(self._labels)
@@ -62,7 +64,7 @@ class Axis:
     def of_distinct(cls, name: str, labels: pa.Array) -> Axis:
         """Make an axis of plain labels already known to be distinct, without checking again."""
         axis = cls.__new__(cls)
-        axis._name, axis._labels = checked_name(name), labels
+        axis._name, axis._labels, axis._hashes = checked_name(name), labels, None
         check_size(name, len(labels))
         return axis
 
@@ -81,6 +83,14 @@ class Axis:
     def labels(self) -> pa.Array:
         """The labels in order, as an Arrow array."""
         return self._labels
+
+    @property
+    def hashes(self) -> Hashes:
+        """A hash of each label, which does not depend on its type or position."""
+        if self._hashes is None:
+            self._hashes = label_hashes(self._labels)
+            self._hashes.flags.writeable = False
+        return self._hashes
 
     def label(self, position: int) -> Any:
         """Return the label at a position, as a Python object."""

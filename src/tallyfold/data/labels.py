@@ -145,7 +145,7 @@ def with_types_of(tensor: CountTensor, axes: Sequence[Axis]) -> CountTensor:
     """
     types = {axis.name: axis.labels.type for axis in axes}
     own = [_retyped(axis, types.get(axis.name, axis.labels.type)) for axis in tensor.axes]
-    return CountTensor.of_canonical(own, tensor.indices, tensor.counts, tensor.dropped)
+    return CountTensor.of_canonical(own, tensor.indices, tensor.counts, tensor.dropped, tensor.part)
 
 
 def _retyped(axis: Axis, kind: pa.DataType) -> Axis:

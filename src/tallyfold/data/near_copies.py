@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.data.groups import CellGroups
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
 
 FIBRES_AT_ONCE = 1000
 
 
-def near_copies(
-    tensor: CountTensor, axis: str, *, similarity: float = 0.5
-) -> npt.NDArray[np.int64]:
-    """Return a group for each non-zero cell: copies of one cell have the same.
+def near_copies(tensor: CountTensor, axis: str, *, similarity: float = 0.5) -> CellGroups:
+    """Return a group for each cell: copies of one cell have the same.
 
     Co-authors carry the words of one abstract. When a cell of one is held out and that of the other
     is not, a model that finds the copy has the answer: scores say how well copies are found. Give
@@ -33,8 +31,9 @@ def near_copies(
 
     Returns
     -------
-    array of integers
-        Cells of alike fibres with the same label on `axis` have the same number.
+    CellGroups
+        As an array, a number for each non-zero cell: cells of alike fibres with the same label on
+        `axis` have the same. `of` gives the number of any cell.
 
     Examples
     --------
@@ -43,7 +42,7 @@ def near_copies(
     >>> rows = [(who, word) for who, words in texts.items() for word in words]
     >>> frame = pd.DataFrame(rows, columns=["who", "word"])
     >>> tensor = tf.CountTensor.from_frame(frame, axes=["who", "word"])
-    >>> ann, bob, eve = near_copies(tensor, "word").reshape(-1)[[0, 2, 4]]
+    >>> ann, bob, eve = np.asarray(near_copies(tensor, "word"))[[0, 2, 4]]
     >>> bool(ann == bob), bool(ann == eve)  # ann and bob wrote the same
     (True, False)
     """
@@ -66,4 +65,4 @@ def near_copies(
     alike = [unit_FD[at : at + FIBRES_AT_ONCE] @ unit_FD.T > similarity for at in starts]
     joined_FF = sparse.vstack([part.astype(np.int8) for part in alike])
     _, group_F = connected_components(joined_FF, directed=False)
-    return np.asarray(group_F[fibre_N].astype(np.int64) * size + label_N)
+    return CellGroups(tensor.axes, tensor.indices, axis, group_F[fibre_N].astype(np.int64))

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.data.axis import Axis
+from tallyfold.data.axis import Axis, listing
 from tallyfold.data.events import tensor_from_rows
+from tallyfold.data.part import LabelRule, Part
 from tallyfold.data.summary import Dropped
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, LabelError, ParameterError, ShapeError
@@ -36,7 +37,17 @@ def selected(tensor: CountTensor, labels: Mapping[str, Any]) -> CountTensor:
             f"selecting single labels would leave {len(new_axes)} axis; a CountTensor has at least "
             'two. Put the label in a list to keep its axis, such as author=["..."].'
         )
-    return tensor_from_rows(new_axes, [columns[n][keep] for n in kept], tensor.counts[keep])
+    rows = tensor_from_rows(new_axes, [columns[n][keep] for n in kept], tensor.counts[keep])
+    return rows if tensor.part is None else rows.with_part(_part_without(tensor, labels, kept))
+
+
+def _part_without(tensor: CountTensor, labels: Mapping[str, Any], kept: list[int]) -> Part | None:
+    """Return the part on the axes that are kept; of the others it remembers their one label."""
+    part = tensor.part
+    for number, axis in enumerate(tensor.axes):
+        if part is not None and number not in kept:
+            part = part.with_fixed(axis.take(axis.positions([labels[axis.name]])))
+    return part
 
 
 def collapsed(tensor: CountTensor, names: Sequence[str]) -> CountTensor:
@@ -49,7 +60,19 @@ def collapsed(tensor: CountTensor, names: Sequence[str]) -> CountTensor:
             "CountTensor has at least two. For one axis use marginal()."
         )
     axes = [tensor.axes[number] for number in kept]
-    return tensor_from_rows(axes, [tensor.indices[:, number] for number in kept], tensor.counts)
+    rows = tensor_from_rows(axes, [tensor.indices[:, number] for number in kept], tensor.counts)
+    return rows if tensor.part is None else rows.with_part(_collapsed_part(tensor.part, names))
+
+
+def _collapsed_part(part: Part, names: Sequence[str]) -> Part | None:
+    """Return the part that sums over these axes are; sums that lack hidden cells are refused."""
+    if part.n_hash_rules:
+        raise DataError(
+            f"the tensor is a {part.words()}; sums over {listing(list(names))} would lack the "
+            "hidden cells. Collapse the whole tensor first, then split it."
+        )
+    rules = tuple(r for r in part.rules if isinstance(r, LabelRule) and r.axis not in names)
+    return Part(rules, part.fixed) if rules else None
 
 
 def _keeps_axis(wanted: Any) -> bool:
@@ -99,8 +122,8 @@ def filtered(
     empty = {name: int((tensor.marginal(name, "nonzeros") == 0).sum()) for name in tensor.names}
     if any(empty.values()):
         dropped.append(Dropped("without a cell", labels=empty))
-    rest = compacted(tensor.with_cells(keep))
-    return CountTensor.of_canonical(rest.axes, rest.indices, rest.counts, dropped)
+    rest = compacted(tensor.with_cells(keep, tensor.part))
+    return CountTensor.of_canonical(rest.axes, rest.indices, rest.counts, dropped, rest.part)
 
 
 def compacted(tensor: CountTensor) -> CountTensor:
@@ -112,7 +135,7 @@ def compacted(tensor: CountTensor) -> CountTensor:
         columns.append(position[tensor.indices[:, number]])
         axes.append(axis if used.all() else axis.take(np.flatnonzero(used)))
     indices = np.stack(columns).T  # column by column in memory; order is kept, so still sorted
-    return CountTensor.of_canonical(axes, indices, tensor.counts, tensor.dropped)
+    return CountTensor.of_canonical(axes, indices, tensor.counts, tensor.dropped, tensor.part)
 
 
 def _core(

@@ -1,12 +1,15 @@
 """Parts of a tensor for training and testing. Every part keeps the parent's axes.
 
 A tensor's cells stand in one order whatever the order of the rows it came from, so a split depends
-only on the cells and the seed.
+only on the cells and the seed. With ``cells="all"`` it depends, cell by cell, on the labels and the
+seed alone: empty cells are hidden as well, and parts know which.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyfold.data.axis import listing
+from tallyfold.data.groups import CellGroups
+from tallyfold.data.hashing import mixed
+from tallyfold.data.part import HashRule, LabelRule, Part, Rule, with_rule
 from tallyfold.data.seeds import Seed, generator
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, LabelError, ParameterError
+
+Hidden = Literal["nonzero", "all"]
 
 
 class Split(NamedTuple):
@@ -30,22 +38,28 @@ def split(
     tensor: CountTensor,
     test_size: float = 0.2,
     *,
+    cells: Hidden = "nonzero",
     random_state: Seed = 0,
-    groups: npt.ArrayLike | None = None,
+    groups: npt.ArrayLike | CellGroups | None = None,
 ) -> Split:
-    """Hold out a share of the non-zero cells, at random.
+    """Hold out a share of the cells, at random.
 
     Parameters
     ----------
     tensor
         What to split.
     test_size
-        The share of non-zero cells that go to the test part, between 0 and 1.
+        The share of cells that go to the test part, between 0 and 1.
+    cells
+        ``"nonzero"`` draws among the cells with a count: for models that take the others as
+        missing. ``"all"`` hides a share of all cells, empty ones too: for models whose zeros are
+        observed, which then take no hidden cell for a zero; `score` counts the hidden zeros.
     random_state
         A seed, or a NumPy generator.
     groups
         A number for each non-zero cell, such as those of `near_copies`: cells with the same number
-        go to the same part. `test_size` then is a share of the groups.
+        go to the same part. `test_size` then is a share of the groups. With ``cells="all"`` it must
+        be what `near_copies` returned: that knows the groups of empty cells.
 
     Examples
     --------
@@ -54,16 +68,24 @@ def split(
     >>> train, test = tf.split(tensor, test_size=0.2, random_state=0)
     >>> train.nnz + test.nnz == tensor.nnz, train.axes == tensor.axes
     (True, True)
-    """
+    >>> train, test = tf.split(tensor, test_size=0.2, cells="all")
+    >>> bool(train.part.contains(train.axes, [[0, 0, 0]]) ^ test.part.contains(test.axes, [[0, 0, 0]]))
+    True
+    """  # noqa: E501
+    if _hides_all(cells):
+        _check_share(test_size, "test_size")
+        parts = split_cells(tensor, 0.0, float(test_size), random_state, groups)
+        return _with_counts_in_both(parts, tensor, f"a share of {test_size:g}")
     if groups is not None:
-        return _in_two(
-            tensor, drawn_groups(checked_groups(groups, tensor), test_size, random_state)
-        )
+        drawn_N = drawn_groups(checked_groups(groups, tensor), test_size, random_state)
+        return _in_two(tensor, drawn_N)
     return _in_two(tensor, drawn_cells(tensor.nnz, test_size, random_state))
 
 
-def k_folds(tensor: CountTensor, n_folds: int = 5, *, random_state: Seed = 0) -> list[Split]:
-    """Cut the non-zero cells into ``n_folds`` parts, each of which is the test part once.
+def k_folds(
+    tensor: CountTensor, n_folds: int = 5, *, cells: Hidden = "nonzero", random_state: Seed = 0
+) -> list[Split]:
+    """Cut the cells into ``n_folds`` parts, each of which is the test part once.
 
     Parameters
     ----------
@@ -71,6 +93,8 @@ def k_folds(tensor: CountTensor, n_folds: int = 5, *, random_state: Seed = 0) ->
         What to split.
     n_folds
         How many parts, at least two.
+    cells
+        Cut the cells with a count, or all; see `split`.
     random_state
         A seed, or a NumPy generator.
     """
@@ -78,26 +102,63 @@ def k_folds(tensor: CountTensor, n_folds: int = 5, *, random_state: Seed = 0) ->
         raise ParameterError(f"`n_folds` must be an integer of at least 2; got {n_folds!r}.")
     if n_folds > tensor.nnz:
         raise DataError(f"{tensor.nnz:,} cells cannot be cut into {n_folds:,} folds.")
+    if _hides_all(cells):
+        seed = int(generator(random_state).integers(2**62))
+        ends = pairwise(fold / n_folds for fold in range(n_folds + 1))
+        folds = [split_cells(tensor, low, high, seed) for low, high in ends]
+        return [_with_counts_in_both(fold, tensor, f"1 of {n_folds} folds") for fold in folds]
     fold_N = np.arange(tensor.nnz) % n_folds
     generator(random_state).shuffle(fold_N)
     return [_in_two(tensor, fold_N == fold) for fold in range(n_folds)]
 
 
-def subsample(tensor: CountTensor, share: float, *, random_state: Seed = 0) -> CountTensor:
-    """Keep a share of the non-zero cells, at random, on the same axes.
+def subsample(
+    tensor: CountTensor, share: float, *, cells: Hidden = "nonzero", random_state: Seed = 0
+) -> CountTensor:
+    """Keep a share of the cells, at random, on the same axes.
 
     Parameters
     ----------
     tensor
         What to thin.
     share
-        The share of non-zero cells to keep, above 0 and at most 1.
+        The share of cells to keep, above 0 and at most 1.
+    cells
+        Draw among the cells with a count, or among all; see `split`.
     random_state
         A seed, or a NumPy generator.
     """
     if share == 1:
         return tensor
+    if _hides_all(cells):
+        _check_share(share, "share")
+        kept = split_cells(tensor, 0.0, float(share), random_state)
+        return _with_counts_in_both(kept, tensor, f"a share of {share:g}").test
     return tensor.with_cells(drawn_cells(tensor.nnz, share, random_state, "share"))
+
+
+def split_cells(
+    tensor: CountTensor,
+    low: float,
+    high: float,
+    random_state: Seed,
+    groups: npt.ArrayLike | CellGroups | None = None,
+) -> Split:
+    """Hide the cells, empty ones too, whose hash lies from `low` to `high` in [0, 1).
+
+    Nothing is drawn: any process that has the cell, and any later one, hides it too. A split of a
+    part with the same seed is another one. A part may be without a non-zero cell.
+    """
+    if groups is not None and not isinstance(groups, CellGroups):
+        raise ParameterError(
+            f"with cells='all', `groups` must be those that near_copies returned, which know the "
+            f"group of any cell; got {type(groups).__name__}. Give those, or use cells='nonzero'."
+        )
+    before = 0 if tensor.part is None else tensor.part.n_hash_rules
+    drawn = int(generator(random_state).integers(2**62))
+    seed = int(mixed(np.array([drawn + before], np.uint64))[0])
+    rule = HashRule(seed, low, high, groups=None if groups is None else groups.fibres)
+    return _by_rule(tensor, rule, replace(rule, inside=False))
 
 
 def split_entities(
@@ -119,9 +180,9 @@ def split_entities(
     number = tensor.axis_number(axis)
     present = np.flatnonzero(tensor.marginal(axis, "nonzeros"))
     drawn = drawn_cells(len(present), test_size, random_state, what=f"{axis} labels")
-    held_out = np.zeros(tensor.shape[number], bool)
-    held_out[present[drawn]] = True
-    return _in_two(tensor, held_out[tensor.indices[:, number]])
+    held_out_D = np.zeros(tensor.shape[number], bool)
+    held_out_D[present[drawn]] = True
+    return _by_labels(tensor, axis, held_out_D)
 
 
 def split_time(tensor: CountTensor, axis: str, *, after: Any) -> Split:
@@ -155,7 +216,7 @@ def split_time(tensor: CountTensor, axis: str, *, after: Any) -> Split:
             f"{labels.type} such as {listing(labels[:2].to_pylist())}; got {after!r}."
         ) from error
     is_later = later.to_numpy(zero_copy_only=False)
-    parts = _in_two(tensor, is_later[tensor.indices[:, tensor.axis_number(axis)]])
+    parts = _by_labels(tensor, axis, is_later)
     for name, part in zip(("train", "test"), parts, strict=True):
         if part.nnz == 0:
             raise DataError(
@@ -178,15 +239,52 @@ def _comparable(after: Any, kind: pa.DataType) -> pa.Scalar:
 
 
 def _in_two(tensor: CountTensor, is_test: npt.NDArray[np.bool_]) -> Split:
-    return Split(tensor.with_cells(~is_test), tensor.with_cells(is_test))
+    """Split the non-zero cells; what was hidden from the whole still is from the train part."""
+    return Split(tensor.with_cells(~is_test, tensor.part), tensor.with_cells(is_test))
+
+
+def _by_labels(tensor: CountTensor, axis: str, is_test_D: npt.NDArray[np.bool_]) -> Split:
+    one = LabelRule.of(tensor.axis(axis), is_test_D, keep=True)
+    return _by_rule(tensor, one, replace(one, keep=False))
+
+
+def _by_rule(tensor: CountTensor, test: Rule, train: Rule) -> Split:
+    """Split by a rule and its opposite."""
+    fixed = () if tensor.part is None else tensor.part.fixed
+    is_test_N = Part((test,), fixed).contains(tensor.axes, tensor.indices)
+    return Split(
+        tensor.with_cells(~is_test_N, with_rule(tensor, train)),
+        tensor.with_cells(is_test_N, with_rule(tensor, test)),
+    )
+
+
+def _hides_all(cells: Hidden) -> bool:
+    if cells not in ("nonzero", "all"):
+        raise ParameterError(f"`cells` must be 'nonzero' or 'all'; got {cells!r}.")
+    return cells == "all"
+
+
+def _with_counts_in_both(parts: Split, tensor: CountTensor, share: str) -> Split:
+    if min(parts.train.nnz, parts.test.nnz) > 0:
+        return parts
+    name = "train" if parts.train.nnz == 0 else "test"
+    raise DataError(
+        f"{share} of all cells leaves the {name} part without a cell that has a count: the tensor "
+        f"has {tensor.nnz:,} such cells. Choose another share or random_state, or "
+        "cells='nonzero', which draws among those."
+    )
+
+
+def _check_share(share: float, parameter: str) -> None:
+    if not isinstance(share, float | int | np.floating) or not 0 < share < 1:
+        raise ParameterError(f"`{parameter}` must be between 0 and 1; got {share!r}.")
 
 
 def drawn_cells(
     number: int, share: float, random_state: Seed, parameter: str = "test_size", what: str = "cells"
 ) -> npt.NDArray[np.bool_]:
     """Draw a share of `number` cells without replacement, at least one and not all, as a mask."""
-    if not isinstance(share, float | int | np.floating) or not 0 < share < 1:
-        raise ParameterError(f"`{parameter}` must be between 0 and 1; got {share!r}.")
+    _check_share(share, parameter)
     if number < 2:
         raise DataError(f"at least two {what} are needed to split; there are {number}.")
     size = min(max(round(number * float(share)), 1), number - 1)
@@ -203,7 +301,9 @@ def drawn_groups(
     return drawn_cells(len(distinct), share, random_state, what="groups")[number_N]
 
 
-def checked_groups(groups: npt.ArrayLike, tensor: CountTensor) -> npt.NDArray[np.int64]:
+def checked_groups(
+    groups: npt.ArrayLike | CellGroups, tensor: CountTensor
+) -> npt.NDArray[np.int64]:
     """Return a number for each cell; refuse what is none."""
     groups_N = np.asarray(groups)
     if groups_N.shape != (tensor.nnz,) or groups_N.dtype.kind not in "iu":

@@ -52,6 +52,8 @@ def one_line(tensor: CountTensor) -> str:
     shares = [f"{band}: {percent(share)}" for band, share in count_bands(tensor) if share]
     if shares:
         parts.append("counts " + ", ".join(shares))
+    if tensor.part is not None:
+        parts.append(tensor.part.words())
     if tensor.dropped:
         parts.append("dropped: see .dropped")
     return f"CountTensor({axes}; {'; '.join(parts)})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from tallyfold.data.cells import merge_cells, whole_counts
 from tallyfold.data.packages import imported
 from tallyfold.data.summary import Dropped, one_line
 from tallyfold.errors import CountError, LabelError, ParameterError, ShapeError
+
+if TYPE_CHECKING:
+    from tallyfold.data.part import Part
 
 FrameKind = Literal["pandas", "polars", "pyarrow"]
 BinUnit = Literal["year", "quarter", "month", "week", "day", "hour"]
@@ -57,7 +60,7 @@ class CountTensor:
     [1, 1, 4]
     """
 
-    __slots__ = ("_axes", "_counts", "_dropped", "_indices")
+    __slots__ = ("_axes", "_counts", "_dropped", "_indices", "_part")
 
     def __init__(self, axes: Sequence[Axis], indices: npt.ArrayLike, counts: npt.ArrayLike) -> None:
         axes = _checked_axes(axes)
@@ -88,10 +91,11 @@ class CountTensor:
         indices: npt.NDArray[np.int32],
         counts: npt.NDArray[np.int64],
         dropped: Sequence[Dropped] = (),
+        part: Part | None = None,
     ) -> CountTensor:
         """Make a tensor of cells known to be sorted, distinct and valid, without checking."""
         tensor = cls.__new__(cls)
-        tensor._store(_checked_axes(axes), indices, counts, tuple(dropped))
+        tensor._store(_checked_axes(axes), indices, counts, tuple(dropped), part)
         return tensor
 
     # -- in ---------------------------------------------------------------------------------------
@@ -266,6 +270,14 @@ class CountTensor:
         return self._dropped
 
     @property
+    def part(self) -> Part | None:
+        """Which of all cells, zeros included, are here, the rest being hidden; None: all are.
+
+        A model whose zeros are observed takes no hidden cell for a zero.
+        """
+        return self._part
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The number of labels on each axis."""
         return tuple(len(axis) for axis in self._axes)
@@ -370,9 +382,18 @@ class CountTensor:
 
         return compacted(self)
 
-    def with_cells(self, keep: npt.NDArray[Any]) -> CountTensor:
-        """Return the tensor of some of the cells (a mask or sorted positions), on the same axes."""
-        return CountTensor.of_canonical(self._axes, self._indices[keep], self._counts[keep])
+    def with_cells(self, keep: npt.NDArray[Any], part: Part | None = None) -> CountTensor:
+        """Return the tensor of some of the non-zero cells (a mask or sorted positions).
+
+        It has the same axes; `part` says which of all cells these are.
+        """
+        indices, counts = self._indices[keep], self._counts[keep]
+        return CountTensor.of_canonical(self._axes, indices, counts, part=part)
+
+    def with_part(self, part: Part | None) -> CountTensor:
+        """Return the same counts as those of another part of all cells."""
+        own = (self._axes, self._indices, self._counts, self._dropped)
+        return CountTensor.of_canonical(*own, part)
 
     # -- out --------------------------------------------------------------------------------------
 
@@ -444,13 +465,14 @@ class CountTensor:
             self._axes == other._axes
             and np.array_equal(self._counts, other._counts)
             and np.array_equal(self._indices, other._indices)
+            and self._part == other._part
         )
 
     def __hash__(self) -> int:
         return hash((self.names, self.shape, self.nnz, self.total))
 
     def __reduce__(self) -> tuple[Callable[..., CountTensor], tuple[Any, ...]]:
-        parts = (self._axes, self._indices, self._counts, self._dropped)
+        parts = (self._axes, self._indices, self._counts, self._dropped, self._part)
         return CountTensor.of_canonical, parts
 
     def __repr__(self) -> str:
@@ -462,8 +484,9 @@ class CountTensor:
         indices: npt.NDArray[np.int32],
         counts: npt.NDArray[np.int64],
         dropped: tuple[Dropped, ...] = (),
+        part: Part | None = None,
     ) -> None:
-        self._axes, self._dropped = axes, dropped
+        self._axes, self._dropped, self._part = axes, dropped, part
         self._indices = np.asfortranarray(indices, dtype=np.int32)
         self._counts = np.ascontiguousarray(counts, dtype=np.int64)
         self._indices.flags.writeable = self._counts.flags.writeable = False

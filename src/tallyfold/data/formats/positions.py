@@ -45,8 +45,9 @@ class Npz:
                         f"{file!r} has version {version} of the format; this tallyfold reads up to "
                         f"{VERSION}. Upgrade tallyfold."
                     )
-                recorded = writing.axes_from_bytes(archive["axes"].tobytes(), file)
-                return CountTensor(recorded, archive["indices"], archive["counts"])
+                recorded = writing.recorded_from_bytes(archive["axes"].tobytes(), file)
+                tensor = CountTensor(recorded.axes, archive["indices"], archive["counts"])
+                return tensor.with_part(recorded.part)
         except (FileNotFoundError, PermissionError, IsADirectoryError):
             raise
         except (
@@ -60,7 +61,7 @@ class Npz:
         np.savez_compressed(
             target,
             tallyfold=np.array(VERSION),
-            axes=np.frombuffer(writing.axes_to_bytes(tensor.axes), np.uint8),
+            axes=np.frombuffer(writing.axes_to_bytes(tensor.axes, part=tensor.part), np.uint8),
             indices=tensor.indices,
             counts=tensor.counts,
         )
@@ -86,15 +87,16 @@ class Tns:
         if not len(numbers) and recorded is None:
             raise DataError(f"{file!r} has no rows; a tensor needs at least one.")
         if not len(numbers) and recorded is not None:  # an empty tensor, written by us
-            numbers = np.empty((0, 1 + len(recorded)))
+            numbers = np.empty((0, 1 + len(recorded.axes)))
         positions = numbers[:, :-1].astype(np.int64)
-        built, codes = _axes(file, recorded, axes, positions)
-        return tensor_from_rows(built, codes, numbers[:, -1].astype(np.int64), repeated)
+        built, codes = _axes(file, recorded and recorded.axes, axes, positions)
+        tensor = tensor_from_rows(built, codes, numbers[:, -1].astype(np.int64), repeated)
+        return tensor.with_part(recorded.part) if recorded and axes is None else tensor
 
     def write(self, tensor: CountTensor, target: Path, value: str) -> None:
         """Write a line per cell; there are no column names, so ``value`` is not used."""
         writing.write_tables(_position_tables(tensor), target, ".tns")
-        writing.write_axes_file(tensor.axes, target)
+        writing.write_axes_file(tensor, target)
 
 
 def _position_tables(tensor: CountTensor) -> Iterator[pa.Table]:

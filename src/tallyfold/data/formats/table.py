@@ -37,14 +37,14 @@ class TableFormat:
         """Say where in a file rows are that are numbered from 1."""
         raise NotImplementedError
 
-    def axes_of(self, file: str) -> list[Axis] | None:
+    def axes_of(self, file: str) -> writing.Recorded | None:
         """Read the axes that `write_counts` recorded with a file, if it did."""
         return writing.read_axes_file(file)
 
     def write(self, tensor: CountTensor, target: Path, value: str) -> None:
         """Write the cells; as text, integer labels as numbers, all others as text."""
         writing.write_tables(writing.label_tables(tensor, value, as_text=True), target, self.ending)
-        writing.write_axes_file(tensor.axes, target)
+        writing.write_axes_file(tensor, target)
 
 
 def named_lines(rows: list[int], lines: Mapping[int, int]) -> list[str]:
@@ -55,7 +55,7 @@ def named_lines(rows: list[int], lines: Mapping[int, int]) -> list[str]:
 def read_own_table(form: TableFormat, file: str, memory_limit: str | None) -> CountTensor:
     """Read back a file that `write_counts` made, onto the axes recorded with it."""
     known = form.axes_of(file)
-    names = [axis.name for axis in known or []]
+    names = [axis.name for axis in known.axes] if known else []
     with sql.duckdb_errors(file), sql.connected(memory_limit) as connection:
         columns = list(form.source(connection, [file], names).types)
     if known is None:
@@ -70,7 +70,8 @@ def read_own_table(form: TableFormat, file: str, memory_limit: str | None) -> Co
             f"{file!r} must have one column besides the axes recorded with it; it has "
             f"{listing(values)}. Name the columns with axes= and value=."
         )
-    return read_table(form, [file], Request(names, values[0], {}, "error"), memory_limit, known)
+    request = Request(names, values[0], {}, "error")
+    return read_table(form, [file], request, memory_limit, known.axes).with_part(known.part)
 
 
 def read_table(
@@ -248,7 +249,7 @@ class Parquet(TableFormat):
         """Name rows, counted from 0 as data frames do."""
         return [f"row {row - 1}" for row in rows]
 
-    def axes_of(self, file: str) -> list[Axis] | None:
+    def axes_of(self, file: str) -> writing.Recorded | None:
         """Read the axes from the file's metadata, if they are there."""
         import pyarrow.parquet as pq
 
@@ -262,11 +263,12 @@ class Parquet(TableFormat):
         except (pa.ArrowException, OSError, ValueError) as error:
             said = str(error).splitlines()[0]
             raise FormatError(f"{file!r} could not be read as Parquet: {said}") from error
-        return writing.axes_from_bytes(data, file)
+        return writing.recorded_from_bytes(data, file)
 
     def write(self, tensor: CountTensor, target: Path, value: str) -> None:
         """Write the cells."""
-        record = {AXES_KEY: base64.b64encode(writing.axes_to_bytes(tensor.axes))}
+        recorded = writing.axes_to_bytes(tensor.axes, part=tensor.part)
+        record = {AXES_KEY: base64.b64encode(recorded)}
         tables = writing.label_tables(tensor, value, as_text=False)
-        recorded = (table.replace_schema_metadata(record) for table in tables)
-        writing.write_tables(recorded, target, ".parquet")
+        tables = (table.replace_schema_metadata(record) for table in tables)
+        writing.write_tables(tables, target, ".parquet")

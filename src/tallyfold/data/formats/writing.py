@@ -9,11 +9,13 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis, plain_labels
 from tallyfold.data.formats.sql import connected, literal
+from tallyfold.data.part import Part
 from tallyfold.data.tensor import CountTensor, label_columns
 from tallyfold.errors import DataError, FormatError, StorageError
 
@@ -58,14 +60,22 @@ def compression_of(file: str) -> str | None:
     return COMPRESSIONS.get(Path(file).suffix.lower())
 
 
-def axes_to_bytes(axes: Sequence[Axis], stamp: str = "") -> bytes:
+class Recorded(NamedTuple):
+    """What is recorded with a file: the axes, and which of all cells it holds."""
+
+    axes: list[Axis]
+    part: Part | None
+
+
+def axes_to_bytes(axes: Sequence[Axis], stamp: str = "", part: Part | None = None) -> bytes:
     """Write axes as one Arrow record: a column per axis, whose only row is the list of labels."""
     columns = []
     for axis in axes:
         offsets = pa.array([0, len(axis)], pa.int64())
         columns.append(pa.LargeListArray.from_arrays(offsets, axis.labels))
     record = pa.record_batch(columns, names=[axis.name for axis in axes])
-    record = record.replace_schema_metadata({"stamp": stamp})
+    known = {"stamp": stamp} | ({} if part is None else {"part": part.to_text()})
+    record = record.replace_schema_metadata(known)
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_stream(sink, record.schema, options=options) as stream:
@@ -75,18 +85,25 @@ def axes_to_bytes(axes: Sequence[Axis], stamp: str = "") -> bytes:
 
 def axes_from_bytes(data: bytes, file: str, stamp: str = "") -> list[Axis]:
     """Read axes back; damaged bytes are a FormatError naming the file."""
+    return recorded_from_bytes(data, file, stamp).axes
+
+
+def recorded_from_bytes(data: bytes, file: str, stamp: str = "") -> Recorded:
+    """Read axes back, and of which part of all cells they are."""
     try:
         with pa.ipc.open_stream(data) as stream:
             record = stream.read_next_batch()
         record.validate(full=True)
-        known = (record.schema.metadata or {}).get(b"stamp", b"").decode()
+        facts = record.schema.metadata or {}
+        known, part = facts.get(b"stamp", b"").decode(), facts.get(b"part")
         axes = [
             Axis(name, plain_labels(record.column(number).flatten(), axis=name))
             for number, name in enumerate(record.schema.names)
         ]
+        recorded = Recorded(axes, None if part is None else Part.from_text(part.decode()))
     except (
         pa.ArrowException, OSError, StopIteration, EOFError, MemoryError, AttributeError,
-        ValueError, DataError,
+        ValueError, KeyError, TypeError, DataError,
     ) as error:  # fmt: skip
         raise FormatError(
             f"the axes recorded with {file!r} are damaged: {str(error).splitlines()[0:1]}. Name "
@@ -97,20 +114,20 @@ def axes_from_bytes(data: bytes, file: str, stamp: str = "") -> list[Axis]:
             f"{file!r} holds the axes of another file: the one beside it has changed since. Delete "
             "it, and name the columns with axes=."
         )
-    return axes
+    return recorded
 
 
-def write_axes_file(axes: Sequence[Axis], file: Path) -> None:
+def write_axes_file(tensor: CountTensor, file: Path) -> None:
     """Write the axes beside a text file, with a stamp that tells which file they belong to."""
-    axes_file(file).write_bytes(axes_to_bytes(axes, _stamp(file)))
+    axes_file(file).write_bytes(axes_to_bytes(tensor.axes, _stamp(file), tensor.part))
 
 
-def read_axes_file(file: str) -> list[Axis] | None:
+def read_axes_file(file: str) -> Recorded | None:
     """Read the axes beside a text file, if they are there."""
     beside = axes_file(Path(file))
     if not beside.exists():
         return None
-    return axes_from_bytes(beside.read_bytes(), str(beside), _stamp(Path(file)))
+    return recorded_from_bytes(beside.read_bytes(), str(beside), _stamp(Path(file)))
 
 
 def _stamp(file: Path) -> str:

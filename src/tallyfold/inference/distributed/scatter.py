@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
+from tallyfold.data.part import Part
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.distributed.process_group import ProcessGroup, current_group
 
@@ -34,11 +36,12 @@ def scatter(make: Callable[[], CountTensor]) -> CountTensor:
         return make()
     whole: list[CountTensor] = []
 
-    def described() -> tuple[int, list[Axis]]:
+    def described() -> tuple[int, list[Axis], Part | None]:
         whole.append(make())
-        return whole[0].nnz, list(whole[0].axes)
+        part = whole[0].part
+        return whole[0].nnz, list(whole[0].axes), part and replace(part, whole=None)
 
-    nnz, axes = group.broadcast(described)
+    nnz, axes, part = group.broadcast(described)
     tensor = whole[0] if whole else None
     length = group.share(nnz)
     columns = [
@@ -46,7 +49,7 @@ def scatter(make: Callable[[], CountTensor]) -> CountTensor:
         for m in range(len(axes))
     ]
     counts = group.scatter(None if tensor is None else tensor.counts, length)
-    return CountTensor.of_canonical(axes, np.stack(columns, axis=1), counts)
+    return CountTensor.of_canonical(axes, np.stack(columns, axis=1), counts, part=part)
 
 
 def scatter_choice(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.data.hashing import cell_hashes, mixed
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import StorageError
 from tallyfold.inference.cells.training import TrainingCells
@@ -18,7 +19,6 @@ from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup
 from tallyfold.inference.fit.folder import read_folder, write_folder
 from tallyfold.inference.fit.loop import Best, Iteration, Phase, Run
 from tallyfold.inference.fit.state_arrays import Arrays, from_arrays, to_arrays
-from tallyfold.kernels.hashing import cell_hashes, mixed
 
 KIND = "tallyfold-checkpoint"
 CELLS_AT_ONCE = 1 << 20
@@ -158,7 +158,7 @@ def fingerprint(
     group: ProcessGroup = ALONE,
     groups_N: npt.NDArray[np.int64] | None = None,
 ) -> str:
-    """Return a checksum of a tensor's axis names, cells and counts, and of groups of its cells.
+    """Return a checksum of a tensor's axis names, cells, counts and part, and of groups of cells.
 
     Each cell is hashed by itself and the hashes are added up, so that it does not matter which
     process has which cells.
@@ -169,5 +169,7 @@ def fingerprint(
         hash_N = cell_hashes(tensor.counts[part].astype(np.uint64), tensor.indices[part].T)
         total += np.array([hash_N.sum(), mixed(hash_N).sum()], dtype=np.uint64)
     cells = group.all_gather(total[None]).sum(axis=0, dtype=np.uint64)
-    facts = repr((tensor.names, tensor.shape, cells.tolist())).encode()
-    return hashlib.sha256(facts + (b"" if groups_N is None else groups_N.tobytes())).hexdigest()
+    facts = repr((tensor.names, tensor.shape, cells.tolist()))
+    facts += "" if tensor.part is None else tensor.part.to_text()
+    groups = b"" if groups_N is None else groups_N.tobytes()
+    return hashlib.sha256(facts.encode() + groups).hexdigest()

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.data.hashing import cell_hashes, mixed
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.kernels.hashing import cell_hashes, mixed
 from tallyfold.kernels.margins import Grouping, out_of_fold_sums, sums_by_fold
 from tallyfold.posterior.count_head import CountHead, histogram_head
 from tallyfold.posterior.derived_axis import combination_keys, countable

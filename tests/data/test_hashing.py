@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyfold.kernels.hashing import cell_hashes, mixed
+from tallyfold.data.hashing import cell_hashes, mixed
 
 CELLS = np.stack(np.unravel_index(np.arange(20 * 15 * 10), (20, 15, 10)), axis=1)
 

@@ -1,0 +1,255 @@
+"""Empty cells, all or drawn, with weights: sums over all cells of a part that nobody can list.
+
+Cells are drawn from a mixture of proposals: anywhere, by how often labels occur, or next to cells
+that have a count. A cell's weight is one over how often the mixture draws it (the balance
+heuristic), so that weighted sums are right on average whatever the proposals are; proposals near
+the counts make them precise, since that is where zeros are surprising.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.data.hashing import Hashes, cell_keys
+from tallyfold.data.tensor import CountTensor
+
+Cells = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+MOST_LISTED = 2_000_000
+"""Of tensors with at most this many cells, all empty cells are listed."""
+MOST_BASE = 1_000_000
+"""Proposals are made next to at most this many cells, drawn from those with a count."""
+PILOT = 20_000
+MOST_DRAWS = 30
+"""At most this many times as many cells are drawn as are wanted."""
+DRAWN_AT_ONCE = 1 << 20
+
+
+class EmptyCells(NamedTuple):
+    """Empty cells of a part, and how many empty cells each stands for.
+
+    Attributes
+    ----------
+    indices_ZM
+        Their positions.
+    weight_Z
+        The sum of weight times f estimates the sum of f over all empty cells of the part.
+    exact
+        Whether these are all of them, each once.
+    n_drawn
+        How many cells were drawn, those included that are not in the part or have a count.
+    """
+
+    indices_ZM: Cells
+    weight_Z: Floats
+    exact: bool
+    n_drawn: int
+
+
+def draw_empty_cells(
+    tensor: CountTensor, n: int = 300_000, seed: int = 0, *, most_listed: int = MOST_LISTED
+) -> EmptyCells:
+    """Return empty cells of a tensor, or of the part of a whole that it is, with weights.
+
+    Parameters
+    ----------
+    tensor
+        A tensor; if it is a part (`CountTensor.part`), cells of the part only.
+    n
+        About how many to draw.
+    seed
+        Another seed gives other cells.
+    most_listed
+        All empty cells are listed if the tensor has no more cells than this.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> train, test = tf.split(tf.load_demo(), 0.2, cells="all")
+    >>> empty = draw_empty_cells(test, 1000, most_listed=0)
+    >>> bool(test.part.contains(test.axes, empty.indices_ZM).all())
+    True
+    """
+    if tensor.size <= most_listed:
+        listed = np.unravel_index(np.arange(tensor.size), tensor.shape)
+        cells_ZM = np.stack(listed, axis=1).astype(np.int32)
+        cells_ZM = cells_ZM[_Membership.of(tensor).empty(cells_ZM)]
+        return EmptyCells(cells_ZM, np.ones(len(cells_ZM)), True, len(cells_ZM))
+    return _Sampler.of(tensor, seed).draw(n, seed)
+
+
+def weighted_sum(empty: EmptyCells, value_Z: npt.ArrayLike) -> tuple[float, float]:
+    """Return the estimated sum over all empty cells of a value per cell, and its standard error.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.load_demo()
+    >>> empty = draw_empty_cells(tensor, 100_000, most_listed=0)
+    >>> number, error = weighted_sum(empty, np.ones(len(empty.weight_Z)))
+    >>> bool(abs(number - (tensor.size - tensor.nnz)) < 4 * error)
+    True
+    """
+    term_Z = empty.weight_Z * np.asarray(value_Z, np.float64)
+    total = float(term_Z.sum())
+    if empty.exact or empty.n_drawn < 2:
+        return total, 0.0
+    spread = float(term_Z @ term_Z) - total**2 / empty.n_drawn
+    return total, float(np.sqrt(max(spread, 0.0) * empty.n_drawn / (empty.n_drawn - 1)))
+
+
+@dataclass(frozen=True)
+class _Membership:
+    """Which cells are in a tensor's part and have no count."""
+
+    tensor: CountTensor
+    key_N: Hashes
+
+    @classmethod
+    def of(cls, tensor: CountTensor) -> _Membership:
+        return cls(tensor, np.sort(cell_keys(tensor.indices.T, tensor.shape)))
+
+    def empty(self, cells_DM: Cells) -> npt.NDArray[np.bool_]:
+        part = self.tensor.part
+        inside_D = np.ones(len(cells_DM), bool)
+        if part is not None:
+            inside_D = part.contains(self.tensor.axes, cells_DM)
+        asked_D = cell_keys(cells_DM[inside_D].T, self.tensor.shape)
+        inside_D[inside_D] = ~_found(asked_D, self.key_N)[1]
+        return inside_D
+
+
+def _found(asked_D: Hashes, key_N: Hashes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    """Return where numbers stand in a sorted list, and whether they do."""
+    if not len(key_N):
+        return np.zeros(len(asked_D), np.intp), np.zeros(len(asked_D), bool)
+    place_D = np.minimum(np.searchsorted(key_N, asked_D), len(key_N) - 1)
+    return place_D, key_N[place_D] == asked_D
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The combinations that some axes have in the base, and how often."""
+
+    axes: tuple[int, ...]
+    sizes: tuple[int, ...]
+    key_P: Hashes
+    share_P: Floats
+
+    @classmethod
+    def of(cls, base_BM: Cells, axes: tuple[int, ...], shape: tuple[int, ...]) -> _Seen:
+        sizes = tuple(shape[axis] for axis in axes)
+        key_P, times_P = np.unique(cell_keys(base_BM[:, axes].T, sizes), return_counts=True)
+        return cls(axes, sizes, key_P, times_P / max(len(base_BM), 1))
+
+    def density(self, cells_DM: Cells) -> Floats:
+        place_D, known_D = _found(cell_keys(cells_DM[:, self.axes].T, self.sizes), self.key_P)
+        if not len(self.key_P):
+            return np.zeros(len(cells_DM))
+        return np.where(known_D, self.share_P[place_D], 0.0)
+
+
+@dataclass(frozen=True)
+class _Sampler:
+    """Draws cells from the mixture of proposals.
+
+    A proposal takes the labels of some axes from a cell of the base, all from the same one, and
+    those of the other axes either each from another, or from all labels alike.
+    """
+
+    tensor: CountTensor
+    base_BM: Cells
+    label_of: tuple[npt.NDArray[np.intp], ...]
+    proposals: tuple[tuple[tuple[int, ...], bool], ...]
+
+    @classmethod
+    def of(cls, tensor: CountTensor, seed: int) -> _Sampler:
+        part = tensor.part
+        known_BM = None if part is None else part.known(tensor.axes)
+        base_BM = tensor.indices if known_BM is None else known_BM
+        allowed = [np.ones(size, bool) for size in tensor.shape]
+        if part is not None:
+            allowed = part.allowed(tensor.axes)
+        inside_B = np.ones(len(base_BM), bool)
+        for allowed_D, column_B in zip(allowed, base_BM.T, strict=True):
+            if not allowed_D.all():
+                inside_B &= allowed_D[column_B]
+        base_BM = base_BM if inside_B.all() else base_BM[inside_B]
+        if len(base_BM) > MOST_BASE:
+            rng = np.random.default_rng([seed, 1])
+            base_BM = base_BM[rng.choice(len(base_BM), MOST_BASE, replace=False, shuffle=False)]
+        near = _sets_of_axes(len(tensor.shape)) if len(base_BM) else []
+        proposals: list[tuple[tuple[int, ...], bool]] = [((), True)]
+        proposals += [((), False)] * bool(len(base_BM))
+        proposals += [(axes, uniform) for axes in near for uniform in (True, False)]
+        label_of = tuple(np.flatnonzero(allowed_D) for allowed_D in allowed)
+        return cls(tensor, base_BM, label_of, tuple(proposals))
+
+    def draw(self, n: int, seed: int) -> EmptyCells:
+        """Draw so many that about `n` are in the part and empty."""
+        membership = _Membership.of(self.tensor)
+        if not all(map(len, self.label_of)):
+            return EmptyCells(np.empty((0, len(self.label_of)), np.int32), np.empty(0), True, 0)
+        rng = np.random.default_rng([seed, 2])
+        pilot = float(np.mean(membership.empty(self._cells(PILOT, rng))))  # these are not used
+        wanted = int(min(n / max(pilot, 1e-9), MOST_DRAWS * n))
+        rng, kept, drawn = np.random.default_rng([seed, 3]), [], 0
+        while drawn < wanted:
+            cells_DM = self._cells(min(wanted - drawn, DRAWN_AT_ONCE), rng)
+            kept.append(cells_DM[membership.empty(cells_DM)])
+            drawn += len(cells_DM)
+        cells_ZM = np.concatenate(kept)
+        return EmptyCells(cells_ZM, 1 / (drawn * self._density(cells_ZM)), False, drawn)
+
+    def _cells(self, n: int, rng: np.random.Generator) -> Cells:
+        """Draw at least `n` cells, as many from each proposal."""
+        size = -(-n // len(self.proposals))
+        return np.concatenate([self._proposed(size, rng, *one) for one in self.proposals])
+
+    def _proposed(
+        self, size: int, rng: np.random.Generator, axes: tuple[int, ...], uniform: bool
+    ) -> Cells:
+        cells_DM = np.empty((size, len(self.label_of)), np.int32)
+        row_D = rng.integers(len(self.base_BM), size=size) if axes else None
+        for axis, labels in enumerate(self.label_of):
+            if axis in axes:
+                cells_DM[:, axis] = self.base_BM[row_D, axis]
+            elif uniform:
+                cells_DM[:, axis] = labels[rng.integers(len(labels), size=size)]
+            else:
+                cells_DM[:, axis] = self.base_BM[rng.integers(len(self.base_BM), size=size), axis]
+        return cells_DM
+
+    def _density(self, cells_DM: Cells) -> Floats:
+        """Return how likely the mixture draws each cell."""
+        shape, numbers = self.tensor.shape, range(len(self.label_of))
+        alone: dict[tuple[int, bool], Any] = {}
+        for axis, labels in enumerate(self.label_of):
+            times_D = np.bincount(self.base_BM[:, axis], minlength=shape[axis])
+            share_D = times_D / max(len(self.base_BM), 1)
+            alone[axis, True] = 1 / len(labels)
+            alone[axis, False] = share_D[cells_DM[:, axis]]
+        together = {
+            axes: _Seen.of(self.base_BM, axes, shape).density(cells_DM)
+            for axes in {axes for axes, _ in self.proposals if axes}
+        }
+        total_D = np.zeros(len(cells_DM))
+        for axes, uniform in self.proposals:
+            density_D = together[axes].copy() if axes else np.ones(len(cells_DM))
+            for axis in numbers:
+                if axis not in axes:
+                    density_D *= alone[axis, uniform]
+            total_D += density_D
+        return total_D / len(self.proposals)
+
+
+def _sets_of_axes(n_axes: int) -> list[tuple[int, ...]]:
+    """Return the sets of axes whose seen combinations are proposed: pairs to all axes but one."""
+    sizes = {1} if n_axes == 2 else {2, min(3, n_axes - 1), n_axes - 1}
+    return [axes for size in sorted(sizes) for axes in combinations(range(n_axes), size)]
