@@ -81,9 +81,7 @@ def collapsed_sums(
     n_bytes = 8 * n_components * sum(len(each) for m, each in enumerate(means) if m != layout.axis)
     buffers = max(1, min(MOST_BUFFERS, BUFFER_BYTES // max(n_bytes, 1)))
     fused = import_module("tallyfold.kernels.fused.collapsed")
-    return CollapsedSums(
-        *fused.collapsed_sums(means, scales, layout, prior_shape, gate_N, buffers)
-    )
+    return CollapsedSums(*fused.collapsed_sums(means, scales, layout, prior_shape, gate_N, buffers))
 
 
 def reference_sums(

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from tallyfold.data.axis import Axis
+from tallyfold.data.groups import CellGroups
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import (
     DataError,
@@ -63,6 +64,8 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     rules = RulesOfFields()
     many_processes: ClassVar[bool] = False
     """Whether several processes can share a fit."""
+    holds_out_zeros: ClassVar[bool] = False
+    """Whether a fit with observed zeros holds out cells for itself, empty ones among them."""
 
     def __init_subclass__(cls) -> None:
         """Leave out scikit-learn's metadata routing: it adds a ``set_fit_request`` and more."""
@@ -76,6 +79,18 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def _make_fitted(self, state: Any, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         """Turn the last state into the result; history and calibration are filled in later."""
+
+    def _phases_on(
+        self, tensor: CountTensor, cells: TrainingCells, held_out: CountTensor | None
+    ) -> Sequence[Phase]:
+        """Return the phases of a fit to a tensor, of which `cells` are not held out."""
+        return self._phases(cells, held_out)
+
+    def _result(
+        self, state: Any, phases: Sequence[Phase], axes: Sequence[Axis], cells: TrainingCells
+    ) -> Fitted:
+        """Turn the last state into the result, given the phases that made it."""
+        return self._make_fitted(state, axes, cells)
 
     @property
     def _iteration_limit(self) -> int | None:
@@ -91,13 +106,15 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         """Whether the distribution of counts of at least one is learned from margins."""
         return bool(self.get_params().get("amount") == "head")
 
-    def _validation_share(self) -> float | None:
-        """Return the share of training cells to hold out.
+    @property
+    def _observed(self) -> bool:
+        """Whether cells without an entry count as zeros."""
+        return bool(self.get_params()["zeros"] == "observed")
 
-        None with observed zeros: a cell held out would be taught to be one.
-        """
-        given = self.get_params()
-        return None if given.get("zeros") == "observed" else given.get("validation")
+    def _validation_share(self) -> float | None:
+        """Return the share of training cells to hold out; with observed zeros, of all cells."""
+        given: float | None = self.get_params().get("validation")
+        return None if self._observed and not self.holds_out_zeros else given
 
     # -- fitting ----------------------------------------------------------------------------------
 
@@ -157,9 +174,11 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     ) -> str | None:
         """Fit with parameters that were checked; if interrupted, return what to know of it."""
         groups_N = None if groups is None else fit_groups(groups, tensor)
-        train, held_out = hold_out(tensor, self._validation_share(), self._seed, groups_N)
+        groups_of = groups if isinstance(groups, CellGroups) else groups_N
+        share = self._validation_share()
+        train, held_out = hold_out(tensor, share, self._seed, groups_of, self._observed)
         cells = TrainingCells(train)
-        phases = list(self._phases(cells, held_out))
+        phases = list(self._phases_on(tensor, cells, held_out))
         if self._has_head:
             scale = self.get_params()["scale"]
             phases += head_phases_for(tensor, held_out, scale, self._seed, groups_N)
@@ -177,9 +196,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         if self._has_head and self._fitted.head is None:
             told += " The count head was not trained yet: counts follow the factors' rates."
         caveat = told if outcome.reason == "interrupted" else None
-        # with observed zeros, cells that all have a count would calibrate the zeros away
-        missing = self.get_params()["zeros"] == "missing"
-        if held_out is not None and missing and self._fitted.likelihood is not None:
+        if held_out is not None and self._fitted.likelihood is not None:
             try:
                 self._fitted = calibrated(self._fitted, self._moments, outcome, phases, held_out)
             except KeyboardInterrupt:  # the model stands, without its calibration
@@ -194,7 +211,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         cells: TrainingCells,
     ) -> Fitted:
         """Return the result of a fit, not calibrated yet."""
-        fitted = self._make_fitted(without_head(outcome).state, tensor.axes, cells)
+        fitted = self._result(without_head(outcome).state, phases, tensor.axes, cells)
         return replace(
             with_head(fitted, outcome, phases),
             history=tuple(outcome.history),
@@ -356,8 +373,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
 
     def _informed(self, cells: TrainingCells) -> list[npt.NDArray[np.bool_]]:
         """Return which entities the data say something of: all, if zeros are observed."""
-        observed = self.get_params()["zeros"] == "observed"
-        return [seen_D | observed for seen_D in cells.seen]
+        return [seen_D | self._observed for seen_D in cells.seen]
 
     def _moments(self, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:
         """Return mean and variance of the rates of cells, not calibrated; -1 is unknown."""
@@ -376,7 +392,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         return predictive.mean() if point == "mean" else predictive.median()
 
     def _rates(self, positions: npt.NDArray[np.int32]) -> Floats:
-        return self.calibration_.rates(self._moments(positions)[0])
+        return self.fitted_.rates(positions, self._moments)
 
     def _predictive(self, positions: npt.NDArray[np.int32]) -> CountDistribution:
         if not self.fitted_.has_distribution:

@@ -80,9 +80,11 @@ def calibrated(
     )
     calibration = calibrate(counts, mean, variance, fitted.likelihood, fitted.dispersion)
     fitted, head = replace(fitted, calibration=calibration, head=None), fitted.head
-    log_pmf_N = fitted.predictive(cells.indices_NM, moments).log_pmf(cells.counts_N)
+    log_pmf_N = (
+        fitted.predictive(cells.indices_NM, moments).given_positive().log_pmf(cells.counts_N)
+    )
     if head is None:
         score = cells.group.all_reduce_number(float(log_pmf_N.sum())) / cells.n_cells
     else:
         head, score = compared(head, outcome, phases, cells, log_pmf_N)
-    return replace(fitted, head=head, validation_score=score)
+    return replace(fitted, head=head, validation_score=score + (fitted.validation_score or 0.0))

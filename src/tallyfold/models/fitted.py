@@ -18,6 +18,7 @@ from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.posterior.occurrence import Occurrence
 from tallyfold.posterior.point_factors import PointFactors
 from tallyfold.posterior.predictive import Calibration, matched_mixture
 from tallyfold.posterior.sampled_factors import SampledFactors
@@ -91,6 +92,9 @@ class Fitted:
         What further members of a mixture of fits left.
     head
         The learned distribution of counts of at least one; None: that of the likelihood.
+    occurrence
+        What tells, together with the factors, whether there is a count at all; the likelihood then
+        is that of counts of at least one. None: the likelihood tells it.
     """
 
     axes: tuple[Axis, ...]
@@ -107,6 +111,7 @@ class Fitted:
     encoders: TrainedEncoders | None = None
     others: tuple[Fitted, ...] = ()
     head: CountHead | None = None
+    occurrence: Occurrence | None = None
 
     @property
     def has_distribution(self) -> bool:
@@ -121,6 +126,8 @@ class Fitted:
         `moments` gives mean and variance of the rates of cells, if factors do not.
         """
         moments = moments or self.moments
+        if self.occurrence is not None:
+            return HurdleCounts(-self.rates(positions), self._amount(positions, moments))
         if self.head is None:
             return self._by_likelihood(moments(positions))
         amount = self.head.distribution(positions)
@@ -129,6 +136,19 @@ class Fitted:
         if self.factors is None:  # all cells have the same chance of a count
             return HurdleCounts(np.full(len(positions), self.extra["log_zero"][0]), amount)
         return HurdleCounts(self._by_likelihood(moments(positions)).log_pmf(0), amount)
+
+    def rates(self, positions: npt.NDArray[np.int32], moments: Moments | None = None) -> Floats:
+        """Return the rates of cells, calibrated; -1 is an unknown label."""
+        if self.occurrence is not None:
+            assert isinstance(self.factors, GammaFactors)
+            return np.exp(self.occurrence.log_rates(self.factors.gammas, positions))
+        return self.calibration.rates((moments or self.moments)(positions)[0])
+
+    def _amount(self, positions: npt.NDArray[np.int32], moments: Moments) -> CountDistribution:
+        """Return the distributions of counts of at least one."""
+        if self.head is not None:
+            return self.head.distribution(positions)
+        return self._by_likelihood(moments(positions)).given_positive()
 
     def _by_likelihood(self, moments: tuple[Floats, Floats]) -> CountMixture:
         assert self.likelihood is not None
@@ -168,6 +188,8 @@ class Fitted:
         arrays |= _named("encoders/", state_arrays.to_arrays(self.encoders))
         if self.head is not None:
             arrays |= _named("head/", self.head.arrays())
+        if self.occurrence is not None:
+            arrays |= _named("occurrence/", self.occurrence.arrays())
         for number, other in enumerate(self.others):
             arrays |= _named(f"other_{number}/", other.arrays())
         return arrays | _named("extra/", self.extra)
@@ -192,6 +214,7 @@ class Fitted:
                 _part(arrays, "extra/"),
                 encoders=TrainedEncoders.from_arrays(_part(arrays, "encoders/")),
                 head=CountHead.from_arrays(_part(arrays, "head/")),
+                occurrence=Occurrence.from_arrays(_part(arrays, "occurrence/")),
                 others=tuple(
                     cls.restored(other, _part(arrays, f"other_{number}/"), folder)
                     for number, other in enumerate(document.get("others", ()))

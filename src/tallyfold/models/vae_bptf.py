@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +26,21 @@ from tallyfold.inference.encoders.step import MOST_CELLS, EncoderStep, first_par
 from tallyfold.inference.fit.folder import refuse_foreign
 from tallyfold.inference.fit.loop import Callback, Outcome, Phase
 from tallyfold.inference.fit.stopping import StoppingRules
+from tallyfold.inference.occurrence.phases import Settings, occurrence_phases
 from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
 from tallyfold.inference.schemes.likelihood_choice import SWEEPS as CHOICE_SWEEPS
 from tallyfold.inference.schemes.likelihood_choice import LikelihoodChoice
 from tallyfold.inference.schemes.svi import SVIState, SVIStep
 from tallyfold.kernels.device import use_device
 from tallyfold.models.axis_sets import Interactions, axis_positions
+from tallyfold.models.complete_logs import (
+    PRIOR_SHAPE,
+    Gate,
+    gates_of,
+    occurrence_result,
+    say_zeros,
+    zeros_of,
+)
 from tallyfold.models.fitted import Fitted, TrainedEncoders
 from tallyfold.models.fold_in import fold_in, refuse_observed_zeros, update
 from tallyfold.models.gamma_model import SweptModel, with_fisher_widths
@@ -55,10 +64,14 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
+HIDDEN_UNITS = 8
+"""Of the encoders' networks."""
 LEAST_HELD_OUT = 100
 """With fewer held-out cells than this the encoders stay conjugate: there is too little to learn."""
 SWEEPS, SWEEPS_TOL = 200, 1e-5
 """Limit and tolerance of the sweeps: BPTF's, so that nothing stops before BPTF would."""
+PASSES, PASSES_TOL = 100, 2e-4
+"""Limit and tolerance of the passes over complete logs."""
 VISITS, VISITS_TOL = 100, 3e-4
 """Limit and tolerance of the iterations that train encoders."""
 BATCH_WINDOW = 4
@@ -82,8 +95,10 @@ class VAEBPTF(SweptModel):
     n_components
         The number of components.
     zeros
-        Whether cells without an entry are ``"missing"`` or ``"observed"`` zeros. With observed
-        zeros the factors are BPTF's, and say how probable it is that there is a count at all.
+        Whether cells without an entry are ``"observed"`` zeros, as in a complete log, or
+        ``"missing"``. ``"auto"`` takes ratings, values on a bounded scale, as missing elsewhere,
+        and everything else as complete. With observed zeros the factors say whether there is a
+        count at all, together with a gate and with what combinations of labels add.
     amount
         ``"head"``: the distribution of a count of at least one is learned from margins.
         ``"negative-binomial"``: it is that of the factors' rates, with encoders and multipliers.
@@ -98,10 +113,13 @@ class VAEBPTF(SweptModel):
     interactions
         Which combinations of axes have multipliers: ``"auto"`` (all pairs, and all axes but one;
         those that do not help stay at one), ``"none"``, or lists of axis names. Not with a head.
-    hidden_units
-        Of the encoders' networks. Not used with a head.
+    gate
+        With observed zeros: the two axes whose pairs are active or not, such as author and year,
+        so that components need not say so. ``"auto"`` chooses by held-out cells, ``"none"`` has
+        no gate.
     prior_shape, prior_rate
-        Of the factors' Gamma prior. A rate of None is learnt, one per axis.
+        Of the factors' Gamma prior. A shape of None is 1, and 0.3 with observed zeros, where 1
+        would switch components off; a rate of None is learnt, one per axis.
     max_iter, tol
         At most `max_iter` sweeps, or with encoders iterations, of which sweeps take at most half;
         fewer if the score changes by less than `tol`, relative. None: at most 200 sweeps and 100
@@ -139,10 +157,13 @@ class VAEBPTF(SweptModel):
     """
 
     name: ClassVar[str] = "vae-bptf"
+    holds_out_zeros: ClassVar[bool] = True
 
     n_components: PositiveInt = 10
     interactions: Interactions = "auto"
-    hidden_units: PositiveInt = 8
+    zeros: Literal["auto", "missing", "observed"] = "auto"  # type: ignore[assignment]
+    gate: Gate = "auto"
+    prior_shape: Annotated[float, number(0, 1e6)] | None = None  # type: ignore[assignment]
     amount: Amount = "head"
     max_iter: PositiveInt | None = None
     tol: NonNegative | None = None
@@ -181,12 +202,14 @@ class VAEBPTF(SweptModel):
 
         Each member of a mixture is fitted in turn, and checkpointed in a folder of its own.
         """
+        given: dict[str, Any] = {"checkpoint": checkpoint, "every": every, "resume": resume}
+        given |= {"callbacks": callbacks, "groups": groups}
         self._check(tensor, every, checkpoint, resume)
+        if self.zeros == "auto" or self.prior_shape is None:
+            self._fitted = self._decided(tensor).fit(tensor, **given).fitted_
+            return self
         if self.n_members == 1:
-            return super().fit(
-                tensor, checkpoint=checkpoint, every=every, resume=resume, callbacks=callbacks,
-                groups=groups,
-            )  # fmt: skip
+            return super().fit(tensor, **given)
         if checkpoint is not None:
             folder = checkpoint
             current_group().broadcast(lambda: refuse_foreign(folder, "checkpoint of members"))
@@ -203,16 +226,38 @@ class VAEBPTF(SweptModel):
         self._fitted = replace(whole, parameters=self._plain_parameters())
         return self
 
+    def zeros_for(self, tensor: CountTensor) -> Literal["missing", "observed"]:
+        """Return how empty cells of a tensor are taken."""
+        if self.zeros != "auto":
+            return self.zeros
+        return "missing" if isinstance(self.scale, list | tuple) else zeros_of(tensor)
+
+    def _decided(self, tensor: CountTensor) -> VAEBPTF:
+        """Return the model with what a tensor decides: how zeros are taken, and the prior."""
+        zeros = self.zeros_for(tensor)
+        if self.zeros == "auto":
+            say_zeros(zeros, tensor.names)
+        shape = PRIOR_SHAPE if zeros == "observed" else 1.0
+        given = {"zeros": zeros, "prior_shape": self.prior_shape or shape}
+        return type(self)(**(self.get_params() | given))
+
     def _check(self, tensor: CountTensor, *rest: Any) -> None:
         super()._check(tensor, *rest)
-        choose_likelihood(self._family, self.truncated, self.zeros)
-        self._refuse_ignored()
+        zeros = self.zeros_for(tensor)
+        choose_likelihood(self._family, self.truncated, zeros)
+        self._refuse_ignored(zeros)
         self._axis_sets(tensor)
+        gates_of(self.gate, tensor)
         if self.random_state + self.n_members > 2**63:
             raise ParameterError("`random_state` + `n_members` must be below 2**63.")
 
-    def _refuse_ignored(self) -> None:
+    def _refuse_ignored(self, zeros: str) -> None:
         """Refuse parameters that the others leave without effect."""
+        if self.gate != "auto" and zeros == "missing":
+            raise ParameterError(
+                "`gate` has no effect with zeros='missing': where only cells with a count are "
+                "seen, nothing says which pairs are active. Leave it out, or use zeros='observed'."
+            )
         listed = not isinstance(self.interactions, str)
         if listed and self.amount == "head":
             raise ParameterError(
@@ -225,10 +270,10 @@ class VAEBPTF(SweptModel):
             "likelihood='auto'": self.likelihood == "auto",
         }
         for what, is_given in needs_held_out.items():
-            if is_given and not (self.validation and self.zeros == "missing"):
+            if is_given and not (self.validation and zeros == "missing"):
                 raise ParameterError(
-                    f"{what} has no effect without held-out cells to learn from. Leave it out, or "
-                    "use zeros='missing' and a `validation` share."
+                    f"{what} has no effect with observed zeros, or without held-out cells to learn "
+                    "from. Leave it out, or use zeros='missing' and a `validation` share."
                 )
         if self.dispersion is not None and self.likelihood == "poisson":
             raise ParameterError(
@@ -242,6 +287,7 @@ class VAEBPTF(SweptModel):
 
     def _plain_parameters(self) -> dict[str, Any]:
         plain = super()._plain_parameters()
+        plain["gate"] = self.gate if isinstance(self.gate, str) else list(self.gate)
         if not isinstance(self.interactions, str):  # JSON has no tuples
             plain["interactions"] = [list(each) for each in self.interactions]
         return plain
@@ -249,7 +295,7 @@ class VAEBPTF(SweptModel):
     @property
     def _iteration_limit(self) -> int | None:
         """The limit of sweeps and visits together, and of a choice of likelihood before them."""
-        if self.amount == "head":
+        if self.amount == "head" or self._observed:
             return None
         choice = CHOICE_SWEEPS if self.likelihood == "auto" else 0
         return choice + (SWEEPS + VISITS if self.max_iter is None else self.max_iter)
@@ -266,6 +312,32 @@ class VAEBPTF(SweptModel):
             return self.max_iter
         share = self.max_iter // 2 if self.batch_entities is None else self.max_iter * 2 // 3
         return min(SWEEPS, max(1, share))
+
+    def _phases_on(
+        self, tensor: CountTensor, cells: TrainingCells, held_out: CountTensor | None
+    ) -> Sequence[Phase]:
+        if not self._observed:
+            return self._phases(cells, held_out)
+        most = PASSES if self.max_iter is None else self.max_iter
+        tol = PASSES_TOL if self.tol is None else self.tol
+        assert self.prior_shape is not None
+        settings = Settings(
+            self.n_components,
+            self.prior_shape,
+            self.prior_rate,
+            gates_of(self.gate, tensor),
+            StoppingRules(most, tol, self.patience),
+            self.random_state,
+            self.backend,
+        )
+        return occurrence_phases(tensor, cells, held_out, settings)
+
+    def _result(
+        self, state: Any, phases: Sequence[Phase], axes: Sequence[Axis], cells: TrainingCells
+    ) -> Fitted:
+        if self._observed:
+            return occurrence_result(state, phases, axes)
+        return self._make_fitted(state, axes, cells)
 
     def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
         sweeps = self._sweeps(cells, held_out, self.n_components, self._family)
@@ -298,7 +370,7 @@ class VAEBPTF(SweptModel):
             sweeps,
             sweeps.validation.cells,
             self._combinations(sweeps.cells, held_out),
-            hidden_units=self.hidden_units,
+            hidden_units=HIDDEN_UNITS,
             batch_entities=self.batch_entities,
             seed=self.random_state,
         )
@@ -361,8 +433,6 @@ class VAEBPTF(SweptModel):
         r = state.calibration.dispersion
         encoders = TrainedEncoders(state.params, state.prior_rate_M, r)
         fitted = replace(fitted, encoders=encoders)
-        if self.zeros == "observed":
-            return fitted
         return with_fisher_widths(
             fitted, cells, r or state.dispersion, self.prior_shape, self.backend
         )
@@ -373,7 +443,7 @@ class VAEBPTF(SweptModel):
             return state
         n_axes = len(state.posterior.axes)
         params = tuple(
-            first_params(self.random_state, axis, self.hidden_units, self.prior_shape, n_axes)
+            first_params(self.random_state, axis, HIDDEN_UNITS, self.prior_shape, n_axes)
             for axis in range(n_axes)
         )
         return EncoderState(
@@ -457,7 +527,7 @@ class VAEBPTF(SweptModel):
         return (self.fitted_, *self.fitted_.others)
 
     def _rates(self, positions: npt.NDArray[np.int32]) -> Floats:
-        rates = [member.calibration.rates(member.moments(positions)[0]) for member in self._members]
+        rates = [member.rates(positions) for member in self._members]
         return np.asarray(np.mean(rates, axis=0))
 
     def _predictive(self, positions: npt.NDArray[np.int32]) -> CountDistribution:

@@ -126,7 +126,9 @@ class ClosedSums:
             return np.asarray(self._rest())
         return np.asarray(self._gate_total_K * self._rest())
 
-    def of_combinations(self, axes: Sequence[int], positions_NM: Positions, gate_N: Floats) -> Floats:
+    def of_combinations(
+        self, axes: Sequence[int], positions_NM: Positions, gate_N: Floats
+    ) -> Floats:
         """Return, for each cell, the sum of rates over all cells that agree with it on some axes.
 
         `gate_N` are the cells' own multipliers. Position -1 is an unknown label.
@@ -165,7 +167,8 @@ class ClosedSums:
 
     @cached_property
     def _both_gated(self) -> tuple[Floats, Floats]:
-        assert self.pairs is not None and self.gate_P1 is not None
+        assert self.pairs is not None
+        assert self.gate_P1 is not None
         factors = [self.means[axis] for axis in self.pairs.axes]
         base = float(self.gate_P1[-1])
         found = []

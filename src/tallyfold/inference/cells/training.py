@@ -31,12 +31,17 @@ class TrainingCells:
     group, first
         The processes that the cells are spread over, and the position of the first of this
         process's cells among all.
+    share
+        The share of all cells, zeros too, that were not hidden: sums over all cells are meant for
+        these.
     """
 
     group: ProcessGroup = ALONE
     first: int = 0
+    share: float = 1.0
 
     def __init__(self, tensor: CountTensor) -> None:
+        self.share = 1.0 if tensor.part is None else tensor.part.share
         self.shape = tensor.shape
         self.indices_NM = tensor.indices
         self.counts_N = tensor.counts

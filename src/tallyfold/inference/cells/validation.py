@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.data.split import drawn_cells, drawn_groups
+from tallyfold.data.groups import CellGroups
+from tallyfold.data.split import drawn_cells, drawn_groups, split_cells
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.held_out import HeldOutCells
 from tallyfold.inference.distributed.process_group import current_group
@@ -45,18 +46,22 @@ def hold_out(
     tensor: CountTensor,
     share: float | None,
     seed: int,
-    groups_N: npt.NDArray[np.int64] | None = None,
+    groups: npt.NDArray[np.int64] | CellGroups | None = None,
+    zeros: bool = False,
 ) -> tuple[CountTensor, CountTensor | None]:
     """Split off a share of the cells for validation, if there are enough of them.
 
-    With groups, a share of these: cells of a group stay together.
+    With groups, a share of these: cells of a group stay together. With `zeros`, a share of all
+    cells, those without a count included.
     """
     group = current_group()
     if not share or group.all_reduce_number(tensor.nnz) * share < MIN_CELLS:
         return tensor, None
+    if zeros:
+        return split_cells(tensor, 0.0, share, seed, groups)
     rng = np.random.default_rng([seed, 1])
-    if groups_N is not None and len(np.unique(groups_N)) > 1:
-        is_held_out = drawn_groups(groups_N, share, rng)
+    if groups is not None and len(np.unique(np.asarray(groups))) > 1:
+        is_held_out = drawn_groups(np.asarray(groups), share, rng)
         return tensor.with_cells(~is_held_out), tensor.with_cells(is_held_out)
     is_held_out = scatter_choice(group, tensor.nnz, lambda n: drawn_cells(n, share, rng))
     return tensor.with_cells(~is_held_out), tensor.with_cells(is_held_out)

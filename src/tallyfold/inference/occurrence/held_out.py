@@ -77,7 +77,9 @@ class OccurrenceCells:
 
     def score(self, rates: Rates) -> float:
         """Return the calibrated log score of the cells at some rates, per cell with a count."""
-        log_N, log_Z = (np.log(np.maximum(rates(c), 1e-300)) for c in (self.filled_NM, self.empty_ZM))
+        log_N, log_Z = (
+            np.log(np.maximum(rates(c), 1e-300)) for c in (self.filled_NM, self.empty_ZM)
+        )
         return best_line(log_N, log_Z, self.weight_Z)[2]
 
 
@@ -98,7 +100,10 @@ def log_score(log_N: Floats, log_Z: Floats, weight_Z: Floats) -> float:
 
 def slopes(log_N: Floats, log_Z: Floats, weight_Z: Floats) -> tuple[Floats, Floats]:
     """Return the derivative of `log_score` by the log rate of each cell."""
-    rate_N, rate_Z = np.exp(np.clip(log_N, LOWEST, HIGHEST)), np.exp(np.clip(log_Z, LOWEST, HIGHEST))
+    rate_N, rate_Z = (
+        np.exp(np.clip(log_N, LOWEST, HIGHEST)),
+        np.exp(np.clip(log_Z, LOWEST, HIGHEST)),
+    )
     by_N = rate_N * np.exp(-rate_N) / -np.expm1(-rate_N)
     inside_N, inside_Z = (abs(log - np.clip(log, LOWEST, HIGHEST)) == 0 for log in (log_N, log_Z))
     return inside_N * by_N / len(log_N), inside_Z * (-weight_Z * rate_Z) / len(log_N)

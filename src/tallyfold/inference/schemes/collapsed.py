@@ -16,6 +16,7 @@ at all; without it components would. There is no bound: held-out cells say when 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -150,7 +151,7 @@ class CollapsedStep:
         """Draw factors around one mean, scaled so that all rates sum to the number of cells."""
         rng = np.random.default_rng([self.seed, 0])
         cells, seen = self.cells, self.cells.seen
-        n_all = np.prod([float(seen_D.sum()) for seen_D in seen]) * self.share
+        n_all = math.prod(float(seen_D.sum()) for seen_D in seen) * self.share
         mean = cells.n_cells / max(n_all, 1.0) / self.n_components
         scale = mean ** (1 / cells.n_axes)
         tables = []
@@ -176,6 +177,11 @@ class CollapsedStep:
         mean_P1 = np.append(np.full(n_seen, 0.9 * sums.n_combinations / n_seen), 0.1)
         table = GammaTable(mean_P1[:, None], np.ones((n_seen + 1, 1)))
         return replace(state, gate=gate, gate_table=table, gate_shape=FIRST_GATE_SHAPE)
+
+    def gate_keys(self, gate: int) -> npt.NDArray[np.int64]:
+        """Return the pairs of a gate that were seen; none without a gate."""
+        pairs = self._gates[gate].pairs
+        return np.zeros(0, dtype=np.int64) if pairs is None else pairs.keys_P
 
     def sums(self, state: CollapsedState) -> ClosedSums:
         """Return sums over all cells at the means of a state."""
@@ -253,12 +259,8 @@ class CollapsedStep:
         if gate.pairs is None or gate.axes is None:
             return rate_N
         key_N = combination_keys(positions_NM, gate.axes, gate.sizes)
-        return rate_N * state.gate_table.mean_DK[rows_of_keys(key_N, gate.pairs.keys_P), 0]
-
-    def latent_counts(self, state: CollapsedState) -> Floats:
-        """Return the expected latent count of each training cell, at the means of a state."""
-        rate_N = self.rates(state, self.cells.indices_NM)
-        return np.asarray(np.where(rate_N > 1e-12, rate_N / np.maximum(-np.expm1(-rate_N), 1e-300), 1))
+        row_N = rows_of_keys(key_N, gate.pairs.keys_P)
+        return np.asarray(rate_N * state.gate_table.mean_DK[row_N, 0])
 
     def complete_posterior(self, state: CollapsedState) -> GammaPosterior:
         """Return the posterior with the gate as a derived axis, and a row for unknown labels."""

@@ -1,0 +1,272 @@
+"""The phases that fit whether there is a count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.data.axis import Axis
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.occurrence.held_out import OccurrenceCells
+from tallyfold.inference.occurrence.training import (
+    LEAST_FOR_NETWORK,
+    Examples,
+    trained_line,
+    trained_multipliers,
+    trained_network,
+)
+from tallyfold.inference.schemes.collapsed import CollapsedState, CollapsedStep
+from tallyfold.posterior.derived_axis import combination_keys, countable, rows_of_keys
+from tallyfold.posterior.gamma_posterior import GammaPosterior
+from tallyfold.posterior.mirror import Mirror
+from tallyfold.posterior.occurrence import (
+    CombinationCounts,
+    Occurrence,
+)
+from tallyfold.posterior.occurrence_weights import OccurrenceWeights
+
+Positions = npt.NDArray[np.int32]
+
+JUDGED = 0.3
+"""The share of held-out cells that decide what is kept; all train it afterwards."""
+LEAST_GAIN = 5e-4
+"""In log score per cell with a count: what gains less is left out."""
+OCCURRENCE_STEPS = 3
+MOST_SETS = 12
+LAST_PASSES = 10
+"""Passes over all cells, those included that were held out, at the end."""
+SAME_LABELS = 0.5
+"""Axes mirror each other if this share of either's labels is on the other."""
+
+
+@dataclass(frozen=True)
+class GateChoice:
+    """Passes of small models, one for each gate, side by side; the best predicts held-out cells.
+
+    Attributes
+    ----------
+    steps
+        A step for each candidate.
+    """
+
+    steps: tuple[CollapsedStep, ...]
+
+    def start(self, previous: object = None) -> tuple[CollapsedState, ...]:
+        """Start all candidates."""
+        return tuple(step.start() for step in self.steps)
+
+    def advance(
+        self, states: tuple[CollapsedState, ...], iteration: int
+    ) -> tuple[tuple[CollapsedState, ...], float]:
+        """Make a pass with each; return the best objective."""
+        pairs = zip(self.steps, states, strict=True)
+        found = [step.advance(state, iteration) for step, state in pairs]
+        return tuple(state for state, _ in found), max(objective for _, objective in found)
+
+    def validation_score(self, states: object) -> None:
+        """Return None: no state of this phase is a result."""
+        return
+
+    def chosen(self, states: tuple[CollapsedState, ...]) -> int:
+        """Return which candidate predicts held-out cells best."""
+        pairs = zip(self.steps, states, strict=True)
+        scores = [step.validation_score(state) or -np.inf for step, state in pairs]
+        return int(np.argmax(scores))
+
+
+@dataclass(frozen=True)
+class OccurrenceState:
+    """Factors and gate, and the weights of what combinations of labels add.
+
+    Attributes
+    ----------
+    factors
+        The state of the factors.
+    weights
+        The weights in use.
+    score
+        The log score of cells that had no part in the weights; zero before there are any.
+    """
+
+    factors: CollapsedState
+    weights: OccurrenceWeights
+    score: float = 0.0
+
+
+class OccurrenceStep:
+    """Learns weights from held-out cells, with frozen factors: multipliers first, then a network.
+
+    Three iterations: multipliers, a network, and what proved to help once more with all cells.
+    """
+
+    def __init__(
+        self,
+        sweeps: CollapsedStep,
+        axes: Sequence[Axis],
+        held_out: OccurrenceCells | None,
+        seed: int,
+    ) -> None:
+        self.sweeps, self.held_out, self.seed = sweeps, held_out, seed
+        self.counted = Counted(sweeps.cells, axes, sweeps.share)
+
+    def start(self, state: CollapsedState) -> OccurrenceState:
+        """Begin with the rates of factors and gate as they are."""
+        return OccurrenceState(state, OccurrenceWeights.plain(self._n_sets(state)))
+
+    def _n_sets(self, state: CollapsedState) -> int:
+        return len(self.counted.axis_sets(self.sweeps.gates[state.gate]))
+
+    def examples(self, state: CollapsedState) -> Examples:
+        """Return the features of held-out cells, made once."""
+        if "_made" not in self.__dict__:
+            gammas = self.sweeps.complete_posterior(state)
+            gate = self.sweeps.gates[state.gate]
+            found = self.counted.occurrence(gate, OccurrenceWeights.plain(self._n_sets(state)))
+            sums, cells = found.closed_sums(gammas), self.held_out
+            assert cells is not None
+            self._made = Examples(
+                found.features(gammas, sums, cells.filled_NM),
+                found.features(gammas, sums, cells.empty_ZM),
+                cells.weight_Z,
+            )
+        return self._made
+
+    def advance(self, state: OccurrenceState, iteration: int) -> tuple[OccurrenceState, float]:
+        """Train one more part; the objective is the score of cells that judge it."""
+        judged, rest = self.examples(state.factors).parts(JUDGED, self.seed)
+        if iteration == 1:
+            line, product = trained_line(rest), trained_multipliers(rest)
+            better = judged.score(product) > judged.score(line) + LEAST_GAIN
+            weights = product if better else line
+        elif iteration == 2 and len(rest) >= LEAST_FOR_NETWORK:
+            found = trained_network(state.weights, rest, self.seed)
+            better = judged.score(found) > judged.score(state.weights) + LEAST_GAIN
+            weights = found if better else state.weights
+        elif iteration == 3:
+            weights = self._again(state.weights, self.examples(state.factors))
+            return replace(state, weights=weights), state.score
+        else:
+            weights = state.weights
+        score = judged.score(weights)
+        return replace(state, weights=weights, score=score), score
+
+    def _again(self, kept: OccurrenceWeights, examples: Examples) -> OccurrenceWeights:
+        """Return weights of the same kind, learnt from all examples."""
+        product = kept.power_S.any()
+        weights = trained_multipliers(examples) if product else trained_line(examples)
+        return trained_network(weights, examples, self.seed) if len(kept.out_H) else weights
+
+    def validation_score(self, state: OccurrenceState) -> None:
+        """Return None: whatever is kept has been judged already."""
+        return
+
+
+class LastPasses:
+    """Passes over all cells, those included that were held out: nothing is left unused."""
+
+    def __init__(self, sweeps: CollapsedStep, axes: Sequence[Axis]) -> None:
+        self.sweeps = sweeps
+        self.counted = Counted(sweeps.cells, axes, sweeps.share)
+
+    def start(self, before: OccurrenceState, earlier: CollapsedStep) -> OccurrenceState:
+        """Take the factors over; pairs that only held-out cells have begin as those never seen."""
+        state = before.factors
+        old, new = earlier.gate_keys(state.gate), self.sweeps.gate_keys(state.gate)
+        rows_P1 = np.append(rows_of_keys(new, old), len(old))
+        table = state.gate_table.rows(rows_P1) if len(new) else state.gate_table
+        return replace(before, factors=replace(state, gate_table=table))
+
+    def advance(self, state: OccurrenceState, iteration: int) -> tuple[OccurrenceState, float]:
+        """Make one pass."""
+        factors, objective = self.sweeps.advance(state.factors, iteration + 5)
+        return replace(state, factors=factors), objective
+
+    def validation_score(self, state: OccurrenceState) -> None:
+        """Return None: no cell is held out any more."""
+        return
+
+    def result(self, state: OccurrenceState) -> tuple[GammaPosterior, Occurrence]:
+        """Return the posterior of the factors, and all else that tells whether there is a count."""
+        gammas = self.sweeps.complete_posterior(state.factors)
+        gate = self.sweeps.gates[state.factors.gate]
+        return gammas, self.counted.occurrence(gate, state.weights)
+
+
+class Counted:
+    """The counts of combinations among some cells."""
+
+    def __init__(self, cells: TrainingCells, axes: Sequence[Axis], share: float) -> None:
+        self.cells, self.axes, self.share = cells, axes, share
+
+    def axis_sets(self, gate: tuple[int, ...] | None) -> list[tuple[tuple[int, ...], bool]]:
+        """Return the sets of axes whose combinations are counted, and whether those of mirrors."""
+        n_axes, shape = self.cells.n_axes, self.cells.shape
+        sizes = [1] if n_axes == 2 else sorted({2, n_axes - 1})
+        sets = [
+            (s, False) for size in sizes for s in combinations(range(n_axes), size) if s != gate
+        ]
+        if self.mirrored_axes is not None and n_axes > 2:
+            own = set(self.mirrored_axes)
+            sets += [
+                (s, True)
+                for size in sizes
+                for s in combinations(range(n_axes), size)
+                if own <= set(s)
+            ]
+        return [each for each in sets if countable([shape[m] for m in each[0]])][:MOST_SETS]
+
+    @cached_property
+    def mirrored_axes(self) -> tuple[int, int] | None:
+        """The first two axes with about the same labels, if all cells can be numbered."""
+        if not countable(self.cells.shape):
+            return None
+        for first, second in combinations(range(len(self.axes)), 2):
+            one, other = self.axes[first], self.axes[second]
+            if one.labels.type != other.labels.type:
+                continue
+            if other.find(one.labels)[1].sum() >= SAME_LABELS * max(len(one), len(other)):
+                return first, second
+        return None
+
+    def occurrence(self, gate: tuple[int, ...] | None, weights: OccurrenceWeights) -> Occurrence:
+        """Return the counts with weights."""
+        sets = tuple(self._count(axes, mirrored) for axes, mirrored in self.axis_sets(gate))
+        return Occurrence(self.share, self.cells.seen, sets, weights, self._mirror)
+
+    def _count(self, axes: tuple[int, ...], mirrored: bool) -> CombinationCounts:
+        """Count the combinations of the cells of all processes; once for each set of axes."""
+        kept: dict[tuple[int, ...], CombinationCounts] = self.__dict__.setdefault("_counts", {})
+        if axes not in kept:
+            kept[axes] = self._gathered(
+                CombinationCounts.of(axes, self.cells.shape, self.cells.indices_NM)
+            )
+        return replace(kept[axes], mirrored=mirrored)
+
+    def _gathered(self, own: CombinationCounts) -> CombinationCounts:
+        group = self.cells.group
+        if group.size == 1:
+            return own
+        keys_P, row_N = np.unique(group.all_gather(own.keys_P), return_inverse=True)
+        counts_P = np.zeros(len(keys_P), dtype=np.int64)
+        np.add.at(counts_P, row_N, group.all_gather(own.counts_P))
+        return replace(own, keys_P=keys_P, counts_P=counts_P)
+
+    @cached_property
+    def _mirror(self) -> Mirror | None:
+        if self.mirrored_axes is None:
+            return None
+        cells, (first, second) = self.cells, self.mirrored_axes
+        indices_NM = cells.group.all_gather(cells.indices_NM)
+        keys_P = np.unique(combination_keys(indices_NM, range(cells.n_axes), cells.shape))
+        places = [
+            self.axes[to].find(self.axes[of].labels)[0].astype(np.int32)
+            for of, to in ((first, second), (second, first))
+        ]
+        return Mirror.of(
+            (first, second), places[0], places[1], cells.shape, keys_P, indices_NM, self.share
+        )

@@ -1,0 +1,116 @@
+"""Complete logs: what a model does where cells without an entry are zeros."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import cache
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from tallyfold.data.axis import Axis
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import LabelError, ParameterError
+from tallyfold.inference.distributed.process_group import current_group
+from tallyfold.inference.fit.loop import Phase
+from tallyfold.inference.occurrence.phases import gate_candidates
+from tallyfold.inference.occurrence.step import LastPasses, OccurrenceState
+from tallyfold.inference.schemes.collapsed import Axes
+from tallyfold.models.fitted import Fitted
+from tallyfold.models.parameters import Rule
+from tallyfold.posterior.derived_axis import countable
+from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.probability.categorical import recognised_scale
+from tallyfold.probability.counts import COUNTS
+
+_log = logging.getLogger("tallyfold")
+
+PRIOR_SHAPE = 0.3
+"""Of the factors where zeros are observed: with 1, most components would be switched off."""
+
+Gate = (
+    Literal["auto", "none"]
+    | Annotated[
+        Sequence[str],
+        Rule(
+            lambda value: (
+                isinstance(value, list | tuple)
+                and len(value) == 2
+                and all(isinstance(name, str) for name in value)
+            ),
+            "a pair of axis names",
+        ),
+    ]
+)
+
+
+def zeros_of(tensor: CountTensor) -> Literal["missing", "observed"]:
+    """Return whether empty cells are zeros: not those of ratings, values on a bounded scale.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> zeros_of(tf.simulate((30, 20, 10), n_components=2, density=0.3).tensor)
+    'observed'
+    """
+    value_V, times_V = np.unique(tensor.counts, return_counts=True)
+    group = current_group()
+    if group.size > 1:
+        all_V, row_V = np.unique(group.all_gather(value_V), return_inverse=True)
+        times_V = np.bincount(row_V, group.all_gather(times_V)).astype(np.int64)
+        value_V = all_V
+    return "observed" if recognised_scale(value_V, times_V) is None else "missing"
+
+
+@cache
+def say_zeros(zeros: str, names: tuple[str, ...]) -> None:
+    """Say once how empty cells of a tensor with these axes are taken."""
+    if zeros == "missing":
+        _log.warning(
+            "zeros='auto': the values look like ratings, so cells without one are missing, not "
+            "zeros. zeros='observed' takes them as zeros."
+        )
+    else:
+        _log.warning(
+            "zeros='auto': the table is taken as complete, so cells without an entry are zeros. "
+            "zeros='missing' leaves them open."
+        )
+
+
+def gates_of(gate: Any, tensor: CountTensor) -> list[Axes | None]:
+    """Return the gates that a fit chooses from, as positions of axes."""
+    if gate == "none":
+        return [None]
+    if isinstance(gate, str):
+        return gate_candidates(tensor.shape)
+    unknown = [name for name in gate if name not in tensor.names]
+    if unknown:
+        raise LabelError(f"there is no axis {unknown[0]!r}; there are {', '.join(tensor.names)}.")
+    first, second = sorted(tensor.axis_number(name) for name in gate)
+    if first == second or len(tensor.names) < 3:
+        raise ParameterError(
+            f"`gate` must be two different axes of three or more; got {list(gate)!r} of "
+            f"{', '.join(tensor.names)}. gate='none' has no gate."
+        )
+    if not countable([tensor.shape[first], tensor.shape[second]]):
+        raise ParameterError(f"there are too many pairs of {list(gate)!r} to number them.")
+    return [(first, second)]
+
+
+def occurrence_result(
+    state: OccurrenceState, phases: Sequence[Phase], axes: Sequence[Axis]
+) -> Fitted:
+    """Return the result of a fit of whether there is a count; the amount is filled in later."""
+    last = next(phase.step for phase in phases if isinstance(phase.step, LastPasses))
+    assert isinstance(last, LastPasses)
+    gammas, occurrence = last.result(state)
+    factors = GammaFactors([axis.name for axis in axes], [axis.labels for axis in axes], gammas)
+    return Fitted(
+        tuple(axes),
+        factors,
+        COUNTS["poisson", True],
+        None,
+        validation_score=state.score or None,
+        occurrence=occurrence,
+    )

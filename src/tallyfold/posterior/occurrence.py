@@ -1,0 +1,251 @@
+"""Whether a cell has a count: the factors' rate, and what combinations of its labels add.
+
+A cell has a count with probability 1 - exp(-x). The rate x begins with that of the factors and of
+the gate. Each set S of axes then multiplies it by ((a + Y) / (a + L)) ** e: Y is the number of
+cells with a count that agree with the cell on these axes, L the closed sum of the rates of all
+cells that do, counts or not. So a combination that was never seen says something, too. A small
+network on the logarithms of all these adds what products cannot say. Where two axes have the same
+labels, the mirrored cell (the answer from B to A) adds an echo of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.posterior.closed_sums import ClosedSums, GatePairs
+from tallyfold.posterior.derived_axis import combination_keys, resized_keys, rows_of_keys
+from tallyfold.posterior.factors import rates_at
+from tallyfold.posterior.gamma_posterior import GammaPosterior
+from tallyfold.posterior.mirror import Mirror
+from tallyfold.posterior.occurrence_weights import Features, OccurrenceWeights
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+CELLS_AT_ONCE = 1 << 18
+
+
+@dataclass(frozen=True)
+class CombinationCounts:
+    """How many cells with a count each combination of some axes has.
+
+    Attributes
+    ----------
+    axes, sizes, keys_P
+        As in `DerivedAxis`.
+    counts_P
+        The numbers of cells.
+    mirrored
+        Whether cells look up the combination of their mirror.
+    """
+
+    axes: tuple[int, ...]
+    sizes: tuple[int, ...]
+    keys_P: Ints
+    counts_P: Ints
+    mirrored: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        axes: Sequence[int],
+        shape: Sequence[int],
+        indices_NM: Positions,
+        mirrored: bool = False,
+    ) -> CombinationCounts:
+        """Count the cells of every combination."""
+        sizes = tuple(shape[axis] for axis in axes)
+        keys_P, counts_P = np.unique(combination_keys(indices_NM, axes, sizes), return_counts=True)
+        return cls(tuple(axes), sizes, keys_P, counts_P.astype(np.int64), mirrored)
+
+    def at(self, positions_NM: Positions) -> Floats:
+        """Return the counts of cells' combinations; zero where one was never seen."""
+        key_N = combination_keys(positions_NM, self.axes, self.sizes)
+        return np.append(self.counts_P, 0)[rows_of_keys(key_N, self.keys_P)].astype(np.float64)
+
+    def added(self, indices_NM: Positions, shape: Sequence[int]) -> CombinationCounts:
+        """Return the counts with further cells, on axes that may have become longer."""
+        sizes = tuple(shape[axis] for axis in self.axes)
+        old_P = resized_keys(self.keys_P, self.sizes, sizes)
+        new_N = combination_keys(indices_NM, self.axes, sizes)
+        keys_P, row_N = np.unique(np.concatenate([old_P, new_N]), return_inverse=True)
+        counts_N = np.concatenate([self.counts_P, np.ones(len(new_N), dtype=np.int64)])
+        counts_P = np.zeros(len(keys_P), dtype=np.int64)
+        np.add.at(counts_P, row_N, counts_N)
+        return replace(self, sizes=sizes, keys_P=keys_P, counts_P=counts_P)
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """Whether there is a count: everything but the factors themselves.
+
+    Attributes
+    ----------
+    share
+        The share of all cells that the model was fitted on.
+    seen
+        For each axis, which labels have a cell; of the others nothing is known.
+    sets
+        The counts of combinations, by set of axes.
+    weights
+        How they make up a rate.
+    mirror
+        Two axes with the same labels; None if there are none.
+    """
+
+    share: float
+    seen: tuple[Mask, ...]
+    sets: tuple[CombinationCounts, ...]
+    weights: OccurrenceWeights
+    mirror: Mirror | None = None
+
+    def known(self, positions_NM: Positions) -> Positions:
+        """Return positions in which labels without any cell are unknown, -1."""
+        if all(seen_D.all() for seen_D in self.seen):
+            return positions_NM
+        known_NM = positions_NM.copy(order="F")
+        for axis, seen_D in enumerate(self.seen):
+            column_N = known_NM[:, axis]
+            column_N[~np.append(seen_D, False)[column_N]] = -1
+        return known_NM
+
+    def log_rates(self, gammas: GammaPosterior, positions_NM: Positions) -> Floats:
+        """Return the log rates of cells; -1 is an unknown label."""
+        sums = self.closed_sums(gammas)
+        parts = [
+            self.weights.log_rates(
+                self.features(gammas, sums, positions_NM[at : at + CELLS_AT_ONCE])
+            )
+            for at in range(0, len(positions_NM), CELLS_AT_ONCE)
+        ]
+        return np.concatenate([np.empty(0), *parts])
+
+    def features(
+        self, gammas: GammaPosterior, sums: ClosedSums, positions_NM: Positions
+    ) -> Features:
+        """Return what the rates of cells are made of."""
+        known_NM = self.known(positions_NM)
+        return features_at(gammas, sums, self.sets, self.mirror, known_NM)
+
+    def closed_sums(self, gammas: GammaPosterior) -> ClosedSums:
+        """Return the sums of rates over all cells; kept with the posterior they are of."""
+        kept = self._kept
+        if not kept or kept[0] is not gammas:
+            kept[:] = [gammas, closed_sums_of(gammas, self.seen, self.share)]
+        return kept[1]  # type: ignore[no-any-return]
+
+    @cached_property
+    def _kept(self) -> list[Any]:
+        return []
+
+    def added(self, indices_NM: Positions, shape: Sequence[int]) -> Occurrence:
+        """Return the occurrence with further cells in its counts, on axes of these sizes."""
+        seen = []
+        for axis, (seen_D, size) in enumerate(zip(self.seen, shape, strict=True)):
+            longer_D = np.append(seen_D, np.zeros(size - len(seen_D), dtype=bool))
+            longer_D[indices_NM[:, axis]] = True
+            seen.append(longer_D)
+        sets = tuple(each.added(indices_NM, shape) for each in self.sets)
+        return replace(self, seen=tuple(seen), sets=sets)
+
+    # -- as arrays --------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all that is needed to build this again, as named arrays."""
+        found: dict[str, npt.NDArray[Any]] = {"share": np.array([self.share])}
+        found |= {f"seen_{m}": seen_D.astype(np.uint8) for m, seen_D in enumerate(self.seen)}
+        found |= {
+            f"weights/{each.name}": getattr(self.weights, each.name)
+            for each in fields(self.weights)
+        }
+        for number, each in enumerate(self.sets):
+            own = {
+                "axes": np.array(each.axes, dtype=np.int64),
+                "sizes": np.array(each.sizes, dtype=np.int64),
+                "keys": each.keys_P,
+                "counts": each.counts_P,
+                "mirrored": np.array([each.mirrored], dtype=np.uint8),
+            }
+            found |= {f"set_{number}/{name}": array for name, array in own.items()}
+        if self.mirror is not None:
+            found |= {f"mirror/{name}": array for name, array in self.mirror.arrays().items()}
+        return found
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> Occurrence | None:
+        """Build from what `arrays` returned; None from nothing."""
+        if not arrays:
+            return None
+        n_axes = sum(name.startswith("seen_") for name in arrays)
+        n_sets = sum(name.startswith("set_") and name.endswith("/keys") for name in arrays)
+        sets = []
+        for number in range(n_sets):
+            own = {
+                n: arrays[f"set_{number}/{n}"]
+                for n in ("axes", "sizes", "keys", "counts", "mirrored")
+            }
+            sets.append(
+                CombinationCounts(
+                    tuple(own["axes"].tolist()),
+                    tuple(own["sizes"].tolist()),
+                    own["keys"],
+                    own["counts"],
+                    bool(own["mirrored"][0]),
+                )
+            )
+        names = [each.name for each in fields(OccurrenceWeights)]
+        return cls(
+            float(arrays["share"][0]),
+            tuple(arrays[f"seen_{axis}"].astype(bool) for axis in range(n_axes)),
+            tuple(sets),
+            OccurrenceWeights(*(arrays[f"weights/{name}"] for name in names)),
+            Mirror.from_arrays(
+                {n.removeprefix("mirror/"): a for n, a in arrays.items() if n.startswith("mirror/")}
+            ),
+        )
+
+
+def closed_sums_of(gammas: GammaPosterior, seen: Sequence[Mask], share: float) -> ClosedSums:
+    """Return sums over all cells at a complete posterior, whose first derived axis is the gate."""
+    padded = [np.append(seen_D, False) for seen_D in seen]
+    if not gammas.derived:
+        return ClosedSums(gammas.means, padded, share)
+    gate = gammas.derived[0]
+    pairs = GatePairs.of((gate.axes[0], gate.axes[1]), gate.sizes, gate.keys_P)
+    return ClosedSums(gammas.means, padded, share, pairs, gate.mean_P1)
+
+
+def features_at(
+    gammas: GammaPosterior,
+    sums: ClosedSums,
+    sets: Sequence[CombinationCounts],
+    mirror: Mirror | None,
+    known_NM: Positions,
+) -> Features:
+    """Return the features of cells; -1 is an unknown label.
+
+    A combination with an unknown label has the count that is expected of it.
+    """
+    shape = len(known_NM), len(sets)
+    counts_NS, sums_NS, echo_N = np.empty(shape), np.empty(shape), np.zeros(len(known_NM))
+    gate_N = mirrored_gate_N = gammas.multipliers(known_NM)
+    mirrored_NM = known_NM
+    if mirror is not None:
+        mirrored_NM = mirror.positions(known_NM)
+        mirrored_gate_N = gammas.multipliers(mirrored_NM)
+        echo_N = mirror.echoes(known_NM, mirrored_NM)
+    for number, each in enumerate(sets):
+        where_NM, own_N = (mirrored_NM, mirrored_gate_N) if each.mirrored else (known_NM, gate_N)
+        sums_NS[:, number] = sums.of_combinations(each.axes, where_NM, own_N)
+        unknown_N = (where_NM[:, list(each.axes)] < 0).any(axis=1)
+        counts_NS[:, number] = np.where(unknown_N, sums_NS[:, number], each.at(where_NM))
+    log_base_N = np.log(np.maximum(rates_at(gammas.means, known_NM) * gate_N, 1e-300))
+    return Features(log_base_N, counts_NS, sums_NS, echo_N)
