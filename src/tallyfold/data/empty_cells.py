@@ -113,14 +113,14 @@ class _Membership:
 
     @classmethod
     def of(cls, tensor: CountTensor) -> _Membership:
-        return cls(tensor, np.sort(cell_keys(tensor.indices.T, tensor.shape)))
+        return cls(tensor, np.sort(cell_keys(tensor.indices, tensor.shape)))
 
     def empty(self, cells_DM: Cells) -> npt.NDArray[np.bool_]:
         part = self.tensor.part
         inside_D = np.ones(len(cells_DM), bool)
         if part is not None:
             inside_D = part.contains(self.tensor.axes, cells_DM)
-        asked_D = cell_keys(cells_DM[inside_D].T, self.tensor.shape)
+        asked_D = cell_keys(cells_DM[inside_D], self.tensor.shape)
         inside_D[inside_D] = ~_found(asked_D, self.key_N)[1]
         return inside_D
 
@@ -145,11 +145,11 @@ class _Seen:
     @classmethod
     def of(cls, base_BM: Cells, axes: tuple[int, ...], shape: tuple[int, ...]) -> _Seen:
         sizes = tuple(shape[axis] for axis in axes)
-        key_P, times_P = np.unique(cell_keys(base_BM[:, axes].T, sizes), return_counts=True)
+        key_P, times_P = np.unique(cell_keys(base_BM[:, axes], sizes), return_counts=True)
         return cls(axes, sizes, key_P, times_P / max(len(base_BM), 1))
 
     def density(self, cells_DM: Cells) -> Floats:
-        place_D, known_D = _found(cell_keys(cells_DM[:, self.axes].T, self.sizes), self.key_P)
+        place_D, known_D = _found(cell_keys(cells_DM[:, self.axes], self.sizes), self.key_P)
         if not len(self.key_P):
             return np.zeros(len(cells_DM))
         return np.where(known_D, self.share_P[place_D], 0.0)

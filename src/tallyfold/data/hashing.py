@@ -42,7 +42,7 @@ def cell_hashes(first_N: Hashes, columns: Iterable[NDArray[np.integer]]) -> Hash
     return hash_N
 
 
-def cell_keys(columns: Sequence[NDArray[np.integer[Any]]], sizes: Sequence[int]) -> Hashes:
+def cell_keys(indices_NM: NDArray[np.integer[Any]], sizes: Sequence[int]) -> Hashes:
     """Return a number per cell, equal for equal positions: in their order, if 63 bits hold them.
 
     Where there are more cells than that, it is a hash of the positions.
@@ -50,17 +50,17 @@ def cell_keys(columns: Sequence[NDArray[np.integer[Any]]], sizes: Sequence[int])
     Examples
     --------
     >>> cells = np.array([[0, 2], [1, 0], [1, 1]])
-    >>> cell_keys(cells.T, (2, 3)).tolist()
+    >>> cell_keys(cells, (2, 3)).tolist()
     [2, 3, 4]
-    >>> len(np.unique(cell_keys(cells.T, (2**40, 2**40))))
+    >>> len(np.unique(cell_keys(cells, (2**40, 2**40))))
     3
     """
     if math.prod(sizes) >= MOST_KEYS:
-        return cell_hashes(np.zeros(len(columns[0]), np.uint64), columns)
-    key_N = columns[0].astype(np.uint64)
-    for column_N, size in zip(columns[1:], sizes[1:], strict=True):
-        key_N *= np.uint64(size)
-        key_N += column_N.astype(np.uint64, copy=False)
+        return cell_hashes(np.zeros(len(indices_NM), np.uint64), indices_NM.T)
+    key_N = indices_NM[:, 0].astype(np.uint64)
+    for axis in range(1, len(sizes)):
+        key_N *= np.uint64(sizes[axis])
+        key_N += indices_NM[:, axis].astype(np.uint64)
     return key_N
 
 

@@ -44,7 +44,7 @@ class HashRule:
     >>> cells = np.stack(np.unravel_index(np.arange(400), (20, 20)), axis=1)
     >>> axes = [Axis.numbered("user", 20), Axis.numbered("item", 20)]
     >>> int(rule.contains(axes, cells).sum())  # about a fifth
-    73
+    72
     """
 
     seed: int
@@ -130,7 +130,7 @@ class Part:
     rules
         By hash (`HashRule`) or by label (`LabelRule`).
     fixed
-        Axes that were taken away by selecting one label, with that label.
+        Axes that were taken away by selecting one label, with that label as text.
     whole
         The tensor that was split, if it is known.
 
@@ -194,7 +194,7 @@ class Part:
 
     def with_fixed(self, axis: Axis) -> Part:
         """Return the part on axes of which this one, with one label, was taken away."""
-        return replace(self, fixed=(*self.fixed, axis))
+        return replace(self, fixed=(*self.fixed, Axis(axis.name, label_texts(axis.labels))))
 
     def words(self) -> str:
         """Describe the rules in a few words."""
@@ -207,7 +207,7 @@ class Part:
 
     def to_text(self) -> str:
         """Return the rules as JSON; the whole is not kept."""
-        fixed = [[axis.name, label_texts(axis.labels).to_pylist()] for axis in self.fixed]
+        fixed = [[axis.name, axis.labels.to_pylist()] for axis in self.fixed]
         return json.dumps({"rules": [rule.document() for rule in self.rules], "fixed": fixed})
 
     @classmethod
