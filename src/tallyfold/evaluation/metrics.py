@@ -47,10 +47,14 @@ class Metric(NamedTuple):
     target: float | None = None
 
     def compute(
-        self, model: CountModel, test: CountTensor, train: CountTensor | None = None
+        self,
+        model: CountModel,
+        test: CountTensor,
+        train: CountTensor | None = None,
+        along: str | None = None,
     ) -> float | None:
         """Score a fitted model on held-out cells; None where there is nothing to score."""
-        return self.of(Predictions(model, test, train))
+        return self.of(Predictions(model, test, train, along))
 
     def loss(self, value: float) -> float:
         """Return a number that is smaller for better values, whatever the score."""
@@ -64,6 +68,7 @@ def scores_of(
     test: CountTensor,
     metrics: Iterable[str],
     train: CountTensor | None = None,
+    along: str | None = None,
 ) -> dict[str, float | None]:
     """Score a fitted model on held-out cells, working its predictions out once for all scores.
 
@@ -77,12 +82,15 @@ def scores_of(
         Names of scores from `METRICS`.
     train
         The cells it was fitted on, for scores that need to know which cells are empty.
+    along
+        The axis whose labels are ranked by scores that do so; None for that with the most labels.
 
     Returns
     -------
     dict
-        The value of each score; None where the model has no distribution of counts, or where no
-        cell is empty and the score needs some.
+        The value of each score; None where the model has no distribution of counts, where no
+        cell is empty and the score needs some, and for scores of zeros where these are missing or
+        `test` is no part of all cells, such as ``split(cells="all")`` makes.
 
     Examples
     --------
@@ -92,7 +100,7 @@ def scores_of(
     ['coverage-80', 'rmse']
     """
     chosen = checked_metrics(metrics)
-    predictions = Predictions(model, test, train)
+    predictions = Predictions(model, test, train, along)
     without = not model.fitted_.has_distribution
     return {
         name: None if without and metric.needs == "distribution" else metric.of(predictions)
@@ -178,35 +186,75 @@ def coverage(predictions: Predictions, level: float) -> float:
     return float(np.mean(np.clip(inside_N, 0.0, width_N) / np.maximum(width_N, 1e-300)))
 
 
+def log_score(predictions: Predictions) -> float | None:
+    """Return the log pmf of all cells of a part, zeros included, per cell that has a count."""
+    scores = predictions.over_all_cells
+    return None if scores is None else scores.total
+
+
+def occurrence(predictions: Predictions) -> float | None:
+    """Return the part of the log score that says whether there is a count."""
+    scores = predictions.over_all_cells
+    return None if scores is None else scores.occurrence
+
+
+def amount(predictions: Predictions) -> float:
+    """Return the part of the log score that says how many, given that there is at least one."""
+    scores = predictions.over_all_cells
+    return log_pmf_positive(predictions) if scores is None else scores.amount
+
+
+def zeros_error(predictions: Predictions) -> float | None:
+    """Return the standard error of the log score that comes from drawing empty cells."""
+    scores = predictions.over_all_cells
+    return None if scores is None else scores.error
+
+
 def auc(predictions: Predictions) -> float | None:
-    """Return how often a held-out cell has a higher rate than an empty one drawn from all over."""
+    """Return how often a held-out cell stands above an empty one drawn from all over."""
     return _ranking(predictions, zeros_per_cell=10).auc
+
+
+def auc_within(predictions: Predictions) -> float | None:
+    """Return how often a held-out cell stands above an empty one that differs on one axis only."""
+    return _ranking(predictions, _target(predictions), zeros_per_cell=10).auc
 
 
 def recall_10(predictions: Predictions) -> float | None:
     """Return how often a held-out cell is among the first 10 in a list with 100 empty cells.
 
-    These differ from it on the axis with the most labels only; `ranking` takes any axis.
+    These differ from it on one axis only, by default that with the most labels.
     """
-    longest = max(predictions.model.axes_, key=len)
-    return _ranking(predictions, along=longest.name).recall
+    return _ranking(predictions, _target(predictions)).recall
+
+
+def recall_20(predictions: Predictions) -> float | None:
+    """Return how many held-out cells are among the first 20 of all labels not known to be there."""
+    return predictions.lists.recall
+
+
+def ndcg_20(predictions: Predictions) -> float | None:
+    """Return the mean normalised discounted cumulative gain of these first 20."""
+    return predictions.lists.ndcg
+
+
+def _target(predictions: Predictions) -> str:
+    """Return the axis whose labels are ranked."""
+    return predictions.along or max(predictions.model.axes_, key=len).name
 
 
 def _ranking(
     predictions: Predictions, along: str | None = None, zeros_per_cell: int = 100
 ) -> Ranking:
-    if predictions.train is None:
-        raise ParameterError(
-            "`train` must be given for scores that rank cells: the empty cells are those that are "
-            "neither in it nor in the test tensor. Give the tensor the model was fitted on."
-        )
+    by_part = predictions.test.part is not None and predictions.knows_zeros
     return ranking(
         predictions.model,
         predictions.test,
-        predictions.train,
+        predictions.known,
         zeros_per_cell=zeros_per_cell,
         along=along,
         most_cells=RANKED_CELLS,
+        by="probability" if by_part else "rate",
     )
 
 
@@ -233,9 +281,24 @@ METRICS: dict[str, Metric] = {
     "coverage-50": _coverage(0.5),
     "coverage-80": _coverage(0.8),
     "coverage-95": _coverage(0.95),
+    "log-score": Metric(
+        log_score, "larger", "log pmf of all held-out cells, zeros too, per non-zero"
+    ),
+    "occurrence": Metric(occurrence, "larger", "its part that says whether there is a count"),
+    "amount": Metric(amount, "larger", "its part that says how many, given any"),
+    "zeros-error": Metric(
+        zeros_error, "smaller", "standard error of the log score, from drawing empty cells"
+    ),
     "auc": Metric(auc, "larger", "held-out cells above empty ones", "train"),
+    "auc-within": Metric(
+        auc_within, "larger", "held-out cells above empty ones of the same combination", "train"
+    ),
     "recall-10": Metric(
         recall_10, "larger", "held-out cells in the first 10, with 100 empty ones", "train"
     ),
+    "recall-20": Metric(
+        recall_20, "larger", "held-out cells in the first 20 of all labels", "train"
+    ),
+    "ndcg-20": Metric(ndcg_20, "larger", "gain of the first 20 of all labels, by place", "train"),
 }
 """Every score by its name."""

@@ -8,9 +8,18 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.data.empty_cells import EmptyCells, draw_empty_cells
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, ParameterError
+from tallyfold.evaluation.ranking import By, Lists, ranked_lists
 from tallyfold.models.base import CountModel
+from tallyfold.models.scoring import (
+    EMPTY_CELLS,
+    CellScores,
+    knows_zeros,
+    log_zeros,
+    scores_over_all_cells,
+)
 from tallyfold.probability.distribution import CountDistribution
 
 Floats = npt.NDArray[np.float64]
@@ -28,6 +37,10 @@ class Predictions:
         The cells it has not seen.
     train
         The cells it was fitted on, for scores that ask which cells are empty.
+    along
+        The axis whose labels are ranked by scores that do so; None for that with the most labels.
+    n_empty
+        How many empty cells to draw where `test` is a part of all cells, too many to list.
 
     Examples
     --------
@@ -41,6 +54,8 @@ class Predictions:
     model: CountModel
     test: CountTensor
     train: CountTensor | None = None
+    along: str | None = None
+    n_empty: int = EMPTY_CELLS
 
     def __post_init__(self) -> None:
         for part in (self.test, self.train):
@@ -85,6 +100,46 @@ class Predictions:
     def with_zeros(self) -> CountDistribution | None:
         """The predictive distributions of counts that may be zero; None if there are none."""
         return self.predictive.with_zeros()
+
+    @property
+    def knows_zeros(self) -> bool:
+        """Whether the model says how probable a zero is: its zeros are observed."""
+        return self.model.fitted_.has_distribution and knows_zeros(self.model, self.predictive)
+
+    @cached_property
+    def empty(self) -> EmptyCells | None:
+        """Empty cells of the part that the test tensor is; None if it is not known which it is."""
+        return None if self.test.part is None else draw_empty_cells(self.test, self.n_empty)
+
+    @cached_property
+    def log_zero(self) -> Floats | None:
+        """The log probability of a zero in the empty cells."""
+        if self.empty is None or not self.knows_zeros:
+            return None
+        return log_zeros(self.model, self.test, self.empty.indices_ZM, "error")
+
+    @cached_property
+    def over_all_cells(self) -> CellScores | None:
+        """The scores of all cells of the part; None where nothing is known of its zeros."""
+        if self.empty is None or self.log_zero is None:
+            return None
+        return scores_over_all_cells(self.predictive, self.test, self.empty, self.log_zero)
+
+    @cached_property
+    def lists(self) -> Lists:
+        """How held-out cells stand among all labels of an axis."""
+        by: By = "probability" if self.knows_zeros else "rate"
+        return ranked_lists(self.model, self.test, self.known, k=20, along=self.along, by=by)
+
+    @property
+    def known(self) -> CountTensor:
+        """The cells the model was fitted on; refused if they were not given."""
+        if self.train is None:
+            raise ParameterError(
+                "`train` must be given for scores that rank cells: the empty cells are those that "
+                "are neither in it nor in the test tensor. Give the tensor the model was fitted on."
+            )
+        return self.train
 
     @cached_property
     def segments(self) -> tuple[Floats, Floats]:

@@ -42,6 +42,7 @@ from tallyfold.models.completion import (
 )
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import SEED, RulesOfFields, check_parameters, integer, number
+from tallyfold.models.scoring import mean_log_score
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.predictive import Calibration
 from tallyfold.probability.distribution import CountDistribution
@@ -115,6 +116,10 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         """Return the share of training cells to hold out; with observed zeros, of all cells."""
         given: float | None = self.get_params().get("validation")
         return None if self._observed and not self.holds_out_zeros else given
+
+    def zeros_for(self, tensor: CountTensor) -> Literal["missing", "observed"]:
+        """Return what cells without an entry are to the model when it is fitted to a tensor."""
+        return self.get_params()["zeros"]  # type: ignore[no-any-return]
 
     # -- fitting ----------------------------------------------------------------------------------
 
@@ -304,11 +309,12 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     def score(self, tensor: CountTensor, *, unknown: Unknown = "error") -> float:
         """Return the mean log predictive pmf of a tensor's counts, every constant in it.
 
-        Given that y >= 1 where the likelihood is truncated.
+        Given that y >= 1 where the likelihood is truncated. Of a part of all cells, such as
+        ``split(cells="all")`` makes, a model whose zeros are observed is scored on its zeros, too:
+        the sum over all cells, per cell that has a count. Where these are more than two million,
+        300,000 empty ones are drawn.
         """
-        if checked_tensor(tensor).nnz == 0:
-            raise DataError("the tensor has no non-zero cell; there is nothing to score.")
-        return float(np.mean(self.log_pmf(tensor, unknown=unknown)))
+        return mean_log_score(self, tensor, unknown)
 
     def predictive(self, cells: Any, *, unknown: Unknown = "error") -> CountDistribution:
         """Return the predictive distributions of cells: pmf, cdf, mean, quantiles, draws."""
@@ -401,6 +407,10 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
                 "distribution of counts, so no median, score, interval or sample."
             )
         return self.fitted_.predictive(positions, self._moments)
+
+    def _log_zero(self, positions: npt.NDArray[np.int32]) -> Floats:
+        """Return the log probability of a zero in cells, where zeros are observed."""
+        return self._predictive(positions).log_pmf(0)
 
     def _check(
         self,

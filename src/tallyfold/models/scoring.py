@@ -1,0 +1,91 @@
+"""The score of held-out cells: of those with a count, or of all cells of a part, zeros included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.data.empty_cells import EmptyCells, draw_empty_cells, weighted_sum
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import DataError
+from tallyfold.models.cells import Unknown, cell_positions, checked_tensor
+from tallyfold.probability.distribution import CountDistribution
+from tallyfold.probability.mixture import CountMixture
+
+if TYPE_CHECKING:
+    from tallyfold.models.base import CountModel
+
+Floats = npt.NDArray[np.float64]
+
+EMPTY_CELLS = 300_000
+"""How many empty cells are drawn to score a part that has too many to list."""
+CELLS_AT_ONCE = 1 << 18
+
+
+class CellScores(NamedTuple):
+    """Log predictive probabilities of all cells of a part, per cell that has a count.
+
+    Attributes
+    ----------
+    occurrence
+        Of whether there is a count, over zeros and non-zeros.
+    amount
+        Of how many, given that there is at least one.
+    error
+        The standard error of `occurrence` that comes from drawing empty cells; 0 if all of them
+        are listed.
+    """
+
+    occurrence: float
+    amount: float
+    error: float
+
+    @property
+    def total(self) -> float:
+        """The log probability of all counts, zeros included, per cell that has one."""
+        return self.occurrence + self.amount
+
+
+def knows_zeros(model: CountModel, predictive: CountDistribution) -> bool:
+    """Return whether a fitted model says how probable a zero is: its zeros are observed."""
+    if model.fitted_.parameters.get("zeros") == "missing":
+        return False
+    given_positive = isinstance(predictive, CountMixture) and predictive.likelihood.truncated
+    return predictive.with_zeros() is not None and not given_positive
+
+
+def log_zeros(
+    model: CountModel, tensor: CountTensor, cells_ZM: npt.NDArray[np.int32], unknown: Unknown
+) -> Floats:
+    """Return the log probability of a zero in cells, by their positions on a tensor's axes."""
+    parts = [np.empty(0)]
+    for start in range(0, len(cells_ZM), CELLS_AT_ONCE):
+        some = cells_ZM[start : start + CELLS_AT_ONCE]
+        cells = CountTensor.of_canonical(tensor.axes, some, np.ones(len(some), np.int64))
+        parts.append(model._log_zero(cell_positions(model.axes_, cells, unknown)))
+    return np.concatenate(parts)
+
+
+def scores_over_all_cells(
+    predictive: CountDistribution, tensor: CountTensor, empty: EmptyCells, log_zero_Z: Floats
+) -> CellScores:
+    """Return the scores of a part: `predictive` is of its non-zero cells."""
+    any_N = predictive.log_at_least(1)
+    amount = float(np.mean(predictive.log_pmf(tensor.counts) - any_N))
+    zeros, error = weighted_sum(empty, log_zero_Z)
+    occurrence = (float(any_N.sum()) + zeros) / tensor.nnz
+    return CellScores(occurrence, amount, error / tensor.nnz)
+
+
+def mean_log_score(model: CountModel, tensor: CountTensor, unknown: Unknown) -> float:
+    """Return the score of a tensor's cells; see `CountModel.score`."""
+    if checked_tensor(tensor).nnz == 0:
+        raise DataError("the tensor has no non-zero cell; there is nothing to score.")
+    predictive = model.predictive(tensor, unknown=unknown)
+    if tensor.part is None or not knows_zeros(model, predictive):
+        return float(np.mean(predictive.log_pmf(tensor.counts)))
+    empty = draw_empty_cells(tensor, EMPTY_CELLS)
+    log_zero_Z = log_zeros(model, tensor, empty.indices_ZM, unknown)
+    return scores_over_all_cells(predictive, tensor, empty, log_zero_Z).total
