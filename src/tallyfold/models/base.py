@@ -284,6 +284,7 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         point: Literal["mean", "median"] = "mean",
         *,
         unknown: Unknown = "error",
+        given: Literal["nonzero"] | None = None,
     ) -> Floats | Ints:
         """Predict the counts of cells.
 
@@ -294,13 +295,29 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         point
             The mean or the median of the predictive distribution. With ``zeros="missing"`` both
             are for the count given that the cell is observed.
+        given
+            ``"nonzero"``: how many, given that there is a count at all.
         unknown
             Labels the model does not know: an error, or ``"prior"`` to predict them as an average
             entity of their axis.
         """
         if point not in ("mean", "median"):
             raise ParameterError(f"`point` must be 'mean' or 'median'; got {point!r}.")
-        return self._point(cell_positions(self.axes_, cells, unknown), point)
+        if given not in ("nonzero", None):
+            raise ParameterError(f"`given` must be 'nonzero' or None; got {given!r}.")
+        positions = cell_positions(self.axes_, cells, unknown)
+        some = None if given is None else self._predictive(positions).given_positive()
+        return self._point(positions, point, some)
+
+    def probability(self, cells: Any, *, unknown: Unknown = "error") -> Floats:
+        """Return the probability that there is a count at all, for models that know zeros."""
+        found = self.predictive(cells, unknown=unknown).with_zeros()
+        if found is None:
+            raise ParameterError(
+                "with zeros='missing' a model says how many, not whether there is any. Fit one "
+                "with zeros='observed' for the probability of a count."
+            )
+        return np.asarray(-np.expm1(found.log_pmf(np.zeros(len(found.mean()), dtype=np.int64))))
 
     def rate(self, cells: Any, *, unknown: Unknown = "error") -> Floats:
         """Return the rates of cells: calibrated posterior means, before any truncation."""

@@ -10,8 +10,12 @@ import numpy as np
 
 from tallyfold.kernels.head_network import HeadNetwork
 from tallyfold.posterior.count_head import N_RESIDUALS, CountHead
+from tallyfold.posterior.mirror import Mirror
+from tallyfold.posterior.occurrence import Occurrence
+from tallyfold.posterior.occurrence_weights import OccurrenceWeights
 
 MOST_PARAMETER = 1e6
+MOST_LOG_PULL = 100.0
 LEAST_SPREAD = 1e-7
 """What numbers of a head must stay within, whatever the cell."""
 
@@ -60,6 +64,58 @@ def _check_table(head: CountHead, table: Any, axes: Sequence[Any]) -> None:
     require(sound, "sums that cannot be")
     fits = table.strength_F.shape == (width - 1,) and _bounded(table.strength_F, LEAST_SPREAD)
     require(fits, "margins whose pull to the mean cannot be")
+
+
+def check_occurrence(occurrence: Occurrence, axes: Sequence[Any]) -> None:
+    """Raise a ValueError that says what cannot be, if something cannot."""
+    require(0 < occurrence.share <= 1, "a share of all cells that cannot be")
+    seen = [seen_D.shape for seen_D in occurrence.seen]
+    require(seen == [(len(axis),) for axis in axes], "labels of axes of another size")
+    for each in occurrence.sets:
+        own = set(each.axes)
+        there = len(own) == len(each.axes) > 0 and own <= set(range(len(axes)))
+        require(there, "combinations of axes that are not there")
+        require(each.sizes == tuple(len(axes[m]) for m in each.axes), "axes of another size")
+        check_keys(each.keys_P, each.sizes)
+        counts_P = each.counts_P
+        sound = counts_P.shape == each.keys_P.shape and counts_P.dtype == np.int64
+        require(sound and bool(np.all(counts_P > 0)), "counts of combinations that cannot be")
+    _check_weights(occurrence.weights, len(occurrence.sets))
+    if occurrence.mirror is not None:
+        _check_mirror(occurrence.mirror, axes)
+    mirrored = any(each.mirrored for each in occurrence.sets)
+    require(not mirrored or occurrence.mirror is not None, "mirrors of axes without a mirror")
+
+
+def _check_weights(weights: OccurrenceWeights, n_sets: int) -> None:
+    n_inputs, n_hidden = 2 * n_sets + 2, len(weights.out_H)
+    shapes = {
+        "log_pull_S": (n_sets,), "power_S": (n_sets,), "line_2": (2,), "log_echo": (1,),
+        "centre_D": (n_inputs,), "spread_D": (n_inputs,), "into_DH": (n_inputs, n_hidden),
+        "bias_H": (n_hidden,), "out_H": (n_hidden,),
+    }  # fmt: skip
+    for name, shape in shapes.items():
+        array = getattr(weights, name)
+        require(array.shape == shape and _bounded(array), f"weights {name} that cannot be")
+    require(_bounded(weights.spread_D, LEAST_SPREAD), "inputs of a range that cannot be")
+    require(bool(np.all(np.abs(weights.log_pull_S) < MOST_LOG_PULL)), "pulls that cannot be")
+
+
+def _check_mirror(mirror: Mirror, axes: Sequence[Any]) -> None:
+    sizes = tuple(len(axis) for axis in axes)
+    first, second = mirror.axes
+    require(0 <= first < second < len(axes), "a mirror of axes that are not there")
+    require(mirror.sizes == sizes, "a mirror of axes of another size")
+    check_keys(mirror.keys_P, sizes)
+    sides = (mirror.to_second_D, first, second), (mirror.to_first_D, second, first)
+    for places, own, other in sides:
+        inside = places.shape == (sizes[own],) and places.dtype == np.int32
+        inside = inside and bool(np.all((places >= -1) & (places < sizes[other])))
+        require(inside, "a mirror of labels that are not there")
+    require(-1 <= mirror.by < len(axes), "an echo of an axis that is not there")
+    length = 1 if mirror.by < 0 else sizes[mirror.by]
+    sound = mirror.echo_D.shape == (length,) and _bounded(mirror.echo_D, 0.0)
+    require(sound, "an echo that cannot be")
 
 
 def _bounded(array: Any, least: float = -MOST_PARAMETER) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.models.fitted import Arrays, Fitted
-from tallyfold.models.head_checks import check_head, check_keys, require
+from tallyfold.models.head_checks import check_head, check_keys, check_occurrence, require
 from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.gamma_factors import GammaFactors
@@ -74,6 +74,9 @@ def check_loaded(fitted: Fitted, model: str) -> None:
     _check_extra(fitted, model)
     if fitted.head is not None:
         check_head(fitted.head, fitted.axes)
+    if fitted.occurrence is not None:
+        require(isinstance(fitted.factors, GammaFactors), "no factors of whether there is a count")
+        check_occurrence(fitted.occurrence, fitted.axes)
     require(model != "margins" or fitted.head is not None, "no count head")
     for other in fitted.others:
         require(other.axes == fitted.axes and not other.others, "members of other axes")
@@ -192,6 +195,8 @@ def _check_encoders(fitted: Fitted, model: str) -> None:
     assert isinstance(factors, GammaFactors)
     if model != "vae-bptf":
         require(encoders is None, f"encoders that a {model} does not have")
+        return
+    if fitted.occurrence is not None and encoders is None:
         return
     number = len(factors.gammas.axes) + len(factors.gammas.derived)
     require(encoders is not None and len(encoders.params) == number, "encoders of other axes")

@@ -15,7 +15,7 @@ from tallyfold.models.parameters import check_parameters
 from tallyfold.version import __version__
 
 KIND = "tallyfold-model"
-VERSION = 3
+VERSION = 4
 EARLIEST = {"vae-bptf": 2}
 """The first version of the format that a kind of model can be read from; 1 if not here."""
 
@@ -77,6 +77,8 @@ def _current(parameters: dict[str, Any], kind: Any, version: int) -> dict[str, A
     if version < 3 and "amount" in kind.rules:
         parameters = {"amount": "negative-binomial"} | parameters
         parameters.pop("weight_variance", None)
+    if version < 4 and kind.name == "vae-bptf":
+        parameters = {name: value for name, value in parameters.items() if name != "hidden_units"}
     return parameters
 
 

@@ -70,8 +70,8 @@ LEAST_HELD_OUT = 100
 """With fewer held-out cells than this the encoders stay conjugate: there is too little to learn."""
 SWEEPS, SWEEPS_TOL = 200, 1e-5
 """Limit and tolerance of the sweeps: BPTF's, so that nothing stops before BPTF would."""
-PASSES, PASSES_TOL = 100, 2e-4
-"""Limit and tolerance of the passes over complete logs."""
+PASSES, PASSES_TOL, LEAST_PASSES = 100, 1e-4, 20
+"""Limits and tolerance of the passes over complete logs."""
 VISITS, VISITS_TOL = 100, 3e-4
 """Limit and tolerance of the iterations that train encoders."""
 BATCH_WINDOW = 4
@@ -161,7 +161,7 @@ class VAEBPTF(SweptModel):
 
     n_components: PositiveInt = 10
     interactions: Interactions = "auto"
-    zeros: Literal["auto", "missing", "observed"] = "auto"  # type: ignore[assignment]
+    zeros: Literal["auto", "missing", "observed"] = "missing"  # type: ignore[assignment]
     gate: Gate = "auto"
     prior_shape: Annotated[float, number(0, 1e6)] | None = None  # type: ignore[assignment]
     amount: Amount = "head"
@@ -281,6 +281,12 @@ class VAEBPTF(SweptModel):
             )
 
     @property
+    def _shape(self) -> float:
+        """The shape of the factors' prior, which a fit has decided on."""
+        assert self.prior_shape is not None
+        return self.prior_shape
+
+    @property
     def _family(self) -> str:
         """The likelihood's family, Poisson where it is still to be chosen."""
         return "poisson" if self.likelihood == "auto" else self.likelihood
@@ -320,13 +326,12 @@ class VAEBPTF(SweptModel):
             return self._phases(cells, held_out)
         most = PASSES if self.max_iter is None else self.max_iter
         tol = PASSES_TOL if self.tol is None else self.tol
-        assert self.prior_shape is not None
         settings = Settings(
             self.n_components,
-            self.prior_shape,
+            self._shape,
             self.prior_rate,
             gates_of(self.gate, tensor),
-            StoppingRules(most, tol, self.patience),
+            StoppingRules(most, tol, self.patience, min_iter=LEAST_PASSES),
             self.random_state,
             self.backend,
         )
@@ -433,9 +438,7 @@ class VAEBPTF(SweptModel):
         r = state.calibration.dispersion
         encoders = TrainedEncoders(state.params, state.prior_rate_M, r)
         fitted = replace(fitted, encoders=encoders)
-        return with_fisher_widths(
-            fitted, cells, r or state.dispersion, self.prior_shape, self.backend
-        )
+        return with_fisher_widths(fitted, cells, r or state.dispersion, self._shape, self.backend)
 
     def _with_encoders(self, state: CAVIState | EncoderState) -> EncoderState:
         """Return a state with encoders: conjugate ones, if there was nothing to train on."""
@@ -443,7 +446,7 @@ class VAEBPTF(SweptModel):
             return state
         n_axes = len(state.posterior.axes)
         params = tuple(
-            first_params(self.random_state, axis, HIDDEN_UNITS, self.prior_shape, n_axes)
+            first_params(self.random_state, axis, HIDDEN_UNITS, self._shape, n_axes)
             for axis in range(n_axes)
         )
         return EncoderState(

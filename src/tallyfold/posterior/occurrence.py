@@ -162,10 +162,8 @@ class Occurrence:
         """Return all that is needed to build this again, as named arrays."""
         found: dict[str, npt.NDArray[Any]] = {"share": np.array([self.share])}
         found |= {f"seen_{m}": seen_D.astype(np.uint8) for m, seen_D in enumerate(self.seen)}
-        found |= {
-            f"weights/{each.name}": getattr(self.weights, each.name)
-            for each in fields(self.weights)
-        }
+        own: dict[str, npt.NDArray[Any]] = vars(self.weights)
+        found |= {f"weights/{name}": array for name, array in own.items()}
         for number, each in enumerate(self.sets):
             own = {
                 "axes": np.array(each.axes, dtype=np.int64),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ MOST_FILLED = 200_000
 """Held-out cells with a count that are used: more would not change what is learnt."""
 EMPTY = 150_000
 """Empty cells that are drawn; their weights make them stand for all."""
+LOOKED_AT = 20_000, 50_000
+"""Cells with and without a count that decide when passes end: some of the others."""
 LOWEST, HIGHEST = -60.0, 8.0
 """Log rates are kept in between."""
 
@@ -66,14 +69,17 @@ class OccurrenceCells:
         """Return the number of cells that have a count."""
         return len(self.filled_NM)
 
-    def only(self, known: Callable[[Positions], npt.NDArray[np.bool_]]) -> OccurrenceCells:
-        """Return the cells that are known to a fit."""
-        filled_N, empty_Z = known(self.filled_NM), known(self.empty_ZM)
-        return OccurrenceCells(
-            np.asfortranarray(self.filled_NM[filled_N]),
-            np.asfortranarray(self.empty_ZM[empty_Z]),
-            self.weight_Z[empty_Z],
-        )
+    @cached_property
+    def fewer(self) -> OccurrenceCells:
+        """Some of the cells, enough to see when passes stop to help."""
+        steps = [
+            -(-len(part) // most)
+            for part, most in zip((self.filled_NM, self.empty_ZM), LOOKED_AT, strict=True)
+        ]
+        some_N, some_Z = (slice(None, None, max(step, 1)) for step in steps)
+        weight_Z = self.weight_Z[some_Z] * max(steps[1], 1) / max(steps[0], 1)
+        filled_NM, empty_ZM = self.filled_NM[some_N], self.empty_ZM[some_Z]
+        return OccurrenceCells(np.asfortranarray(filled_NM), np.asfortranarray(empty_ZM), weight_Z)
 
     def score(self, rates: Rates) -> float:
         """Return the calibrated log score of the cells at some rates, per cell with a count."""

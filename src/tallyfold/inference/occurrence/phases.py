@@ -17,6 +17,7 @@ from tallyfold.inference.occurrence.step import (
     OCCURRENCE_STEPS,
     GateChoice,
     LastPasses,
+    OccurrenceState,
     OccurrenceStep,
 )
 from tallyfold.inference.schemes.collapsed import Axes, CollapsedState, CollapsedStep
@@ -95,12 +96,14 @@ def occurrence_phases(
     last = LastPasses(whole, tensor.axes)
     weights = OccurrenceStep(sweeps, tensor.axes, looked_at, settings.seed)
     once = StoppingRules(1, patience=None, scheduled=True)
-    before = weights.start
-    if looked_at is not None and len(looked_at) >= LEAST_HELD_OUT:
+    taught = looked_at is not None and len(looked_at) >= LEAST_HELD_OUT
+    if taught:
         rules = replace(once, max_iter=OCCURRENCE_STEPS)
         phases.append(Phase("occurrence", weights, weights.start, rules, anew=True))
-        before = lambda state: state  # noqa: E731
     rules = once if held_out is None else replace(once, max_iter=LAST_PASSES)
-    begin = lambda state: last.start(before(state), sweeps)  # noqa: E731
-    phases.append(Phase("all cells", last, begin, rules, anew=True))
+
+    def begin_last(state: Any) -> OccurrenceState:
+        return last.start(state if taught else weights.start(state), sweeps)
+
+    phases.append(Phase("all cells", last, begin_last, rules, anew=True))
     return phases

@@ -250,7 +250,7 @@ class CollapsedStep:
         """Return the calibrated score of whether held-out cells have a count."""
         if self.held_out is None:
             return None
-        return self.held_out.score(lambda cells: self.rates(state, cells))
+        return self.held_out.fewer.score(lambda cells: self.rates(state, cells))
 
     def rates(self, state: CollapsedState, positions_NM: npt.NDArray[np.int32]) -> Floats:
         """Return the rates of cells."""

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from tallyfold.kernels.arrays import Ints
 from tallyfold.kernels.fused.jit import jit_sums
 from tallyfold.kernels.threads import run_chunks
 
@@ -32,7 +33,7 @@ def collapsed_sums(means, scales, layout, prior_shape, gate_N, buffers):  # type
     return sums, latent_N, float(log_C.sum())
 
 
-def _edges(indptr_D1, buffers):  # type: ignore[no-untyped-def]
+def _edges(indptr_D1: Ints, buffers: int) -> Ints:
     """Return the entities that chunks of about as many cells begin with."""
     steps = np.linspace(0, indptr_D1[-1], buffers + 1)
     edge_C1 = np.searchsorted(indptr_D1, steps, side="left")
