@@ -230,7 +230,8 @@ def features_at(
 ) -> Features:
     """Return the features of cells; -1 is an unknown label.
 
-    A combination with an unknown label has the count that is expected of it.
+    A combination with an unknown label has the count that is expected of it. Sums over the gate's
+    own pairs are those of the factors alone: weights can then undo what the gate made of few cells.
     """
     shape = len(known_NM), len(sets)
     counts_NS, sums_NS, echo_N = np.empty(shape), np.empty(shape), np.zeros(len(known_NM))
@@ -242,6 +243,8 @@ def features_at(
         echo_N = mirror.echoes(known_NM, mirrored_NM)
     for number, each in enumerate(sets):
         where_NM, own_N = (mirrored_NM, mirrored_gate_N) if each.mirrored else (known_NM, gate_N)
+        if sums.pairs is not None and each.axes == sums.pairs.axes:  # what the gate was made of
+            own_N = np.ones(len(own_N))
         sums_NS[:, number] = sums.of_combinations(each.axes, where_NM, own_N)
         unknown_N = (where_NM[:, list(each.axes)] < 0).any(axis=1)
         counts_NS[:, number] = np.where(unknown_N, sums_NS[:, number], each.at(where_NM))

@@ -25,7 +25,7 @@ from tallyfold.posterior.derived_axis import countable
 
 CHOICE_COMPONENTS, CHOICE_PASSES = 5, 8
 """Of the small models that gates are compared by."""
-LEAST_HELD_OUT = 200
+LEAST_HELD_OUT = 50
 """With fewer held-out cells that have a count, combinations add nothing: weights stay plain."""
 
 

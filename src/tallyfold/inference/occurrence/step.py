@@ -36,6 +36,8 @@ JUDGED = 0.3
 """The share of held-out cells that decide what is kept; all train it afterwards."""
 LEAST_GAIN = 5e-4
 """In log score per cell with a count: what gains less is left out."""
+LEAST_TOTAL = 1.0
+"""In log score of all cells that judge together."""
 OCCURRENCE_STEPS = 3
 MOST_SETS = 12
 LAST_PASSES = 10
@@ -116,17 +118,13 @@ class OccurrenceStep:
 
     def start(self, state: CollapsedState) -> OccurrenceState:
         """Begin with the rates of factors and gate as they are."""
-        return OccurrenceState(state, OccurrenceWeights.plain(self._n_sets(state)))
-
-    def _n_sets(self, state: CollapsedState) -> int:
-        return len(self.counted.axis_sets(self.sweeps.gates[state.gate]))
+        return OccurrenceState(state, OccurrenceWeights.plain(len(self.counted.axis_sets)))
 
     def examples(self, state: CollapsedState) -> Examples:
         """Return the features of held-out cells, made once."""
         if "_made" not in self.__dict__:
             gammas = self.sweeps.complete_posterior(state)
-            gate = self.sweeps.gates[state.gate]
-            found = self.counted.occurrence(gate, OccurrenceWeights.plain(self._n_sets(state)))
+            found = self.counted.occurrence(self.start(state).weights)
             sums, cells = found.closed_sums(gammas), self.held_out
             assert cells is not None
             self._made = Examples(
@@ -141,11 +139,11 @@ class OccurrenceStep:
         judged, rest = self.examples(state.factors).parts(JUDGED, self.seed)
         if iteration == 1:
             line, product = trained_line(rest), trained_multipliers(rest)
-            better = judged.score(product) > judged.score(line) + LEAST_GAIN
+            better = self._gains(judged, product, line)
             weights = product if better else line
         elif iteration == 2 and len(rest) >= LEAST_FOR_NETWORK:
             found = trained_network(state.weights, rest, self.seed)
-            better = judged.score(found) > judged.score(state.weights) + LEAST_GAIN
+            better = self._gains(judged, found, state.weights)
             weights = found if better else state.weights
         elif iteration == 3:
             weights = self._again(state.weights, self.examples(state.factors))
@@ -154,6 +152,12 @@ class OccurrenceStep:
             weights = state.weights
         score = judged.score(weights)
         return replace(state, weights=weights, score=score), score
+
+    @staticmethod
+    def _gains(judged: Examples, new: OccurrenceWeights, old: OccurrenceWeights) -> bool:
+        """Return whether new weights predict better, by more than chance may do."""
+        gain = judged.score(new) - judged.score(old)
+        return gain > max(LEAST_GAIN, LEAST_TOTAL / max(len(judged), 1))
 
     def _again(self, kept: OccurrenceWeights, examples: Examples) -> OccurrenceWeights:
         """Return weights of the same kind, learnt from all examples."""
@@ -193,8 +197,7 @@ class LastPasses:
     def result(self, state: OccurrenceState) -> tuple[GammaPosterior, Occurrence]:
         """Return the posterior of the factors, and all else that tells whether there is a count."""
         gammas = self.sweeps.complete_posterior(state.factors)
-        gate = self.sweeps.gates[state.factors.gate]
-        return gammas, self.counted.occurrence(gate, state.weights)
+        return gammas, self.counted.occurrence(state.weights)
 
 
 class Counted:
@@ -203,13 +206,12 @@ class Counted:
     def __init__(self, cells: TrainingCells, axes: Sequence[Axis], share: float) -> None:
         self.cells, self.axes, self.share = cells, axes, share
 
-    def axis_sets(self, gate: tuple[int, ...] | None) -> list[tuple[tuple[int, ...], bool]]:
-        """Return the sets of axes whose combinations are counted, and whether those of mirrors."""
+    @cached_property
+    def axis_sets(self) -> list[tuple[tuple[int, ...], bool]]:
+        """The sets of axes whose combinations are counted, and whether those of mirrors."""
         n_axes, shape = self.cells.n_axes, self.cells.shape
         sizes = [1] if n_axes == 2 else sorted({2, n_axes - 1})
-        sets = [
-            (s, False) for size in sizes for s in combinations(range(n_axes), size) if s != gate
-        ]
+        sets = [(s, False) for size in sizes for s in combinations(range(n_axes), size)]
         if self.mirrored_axes is not None and n_axes > 2:
             own = set(self.mirrored_axes)
             sets += [
@@ -233,9 +235,9 @@ class Counted:
                 return first, second
         return None
 
-    def occurrence(self, gate: tuple[int, ...] | None, weights: OccurrenceWeights) -> Occurrence:
+    def occurrence(self, weights: OccurrenceWeights) -> Occurrence:
         """Return the counts with weights."""
-        sets = tuple(self._count(axes, mirrored) for axes, mirrored in self.axis_sets(gate))
+        sets = tuple(self._count(axes, mirrored) for axes, mirrored in self.axis_sets)
         return Occurrence(self.share, self.cells.seen, sets, weights, self._mirror)
 
     def _count(self, axes: tuple[int, ...], mirrored: bool) -> CombinationCounts:

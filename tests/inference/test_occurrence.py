@@ -1,0 +1,131 @@
+"""Whether there is a count: the score of held-out cells, weights and gates."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+
+from tallyfold.inference.occurrence.held_out import best_line, log_score, slopes
+from tallyfold.inference.occurrence.training import (
+    Examples,
+    Multipliers,
+    Network,
+    trained_line,
+    trained_multipliers,
+    trained_network,
+)
+from tallyfold.posterior.occurrence_weights import Features, OccurrenceWeights
+
+
+def features(n, n_sets=2, echo=False, seed=0):
+    rng = np.random.default_rng(seed)
+    echo_N = (rng.random(n) < 0.4) * rng.gamma(2, 0.3, n) if echo else np.zeros(n)
+    return Features(
+        rng.normal(-1, 1, n),
+        rng.poisson(1, (n, n_sets)) * 1.0,
+        rng.gamma(1, 1, (n, n_sets)),
+        echo_N,
+    )
+
+
+def examples(echo=False):
+    empty = features(40, echo=echo, seed=2)
+    return Examples(features(30, echo=echo, seed=1), empty, np.linspace(0.5, 3, 40))
+
+
+def test_score_is_that_of_counts_and_none():
+    log_N, log_Z = np.array([0.0, -1.0]), np.array([-2.0])
+    rates, empty = np.exp(log_N), np.exp(log_Z)
+    wanted = (np.log(1 - np.exp(-rates)).sum() - 3 * empty.sum()) / 2
+    assert log_score(log_N, log_Z, np.array([3.0])) == pytest.approx(wanted)
+
+
+def test_slopes_of_the_score():
+    rng = np.random.default_rng(0)
+    log_C, weight_Z = rng.normal(-1, 1, 9), rng.gamma(1, 1, 5)
+    by_N, by_Z = slopes(log_C[:4], log_C[4:], weight_Z)
+    wanted = approx_fprime(log_C, lambda x: log_score(x[:4], x[4:], weight_Z), 1e-7)
+    np.testing.assert_allclose(np.concatenate([by_N, by_Z]), wanted, atol=1e-6)
+
+
+def test_best_line_is_the_best():
+    rng = np.random.default_rng(1)
+    log_N, log_Z, weight_Z = rng.normal(0, 1, 300), rng.normal(-1, 1, 300), rng.gamma(1, 2, 300)
+    shift, slope, score = best_line(log_N, log_Z, weight_Z)
+    found = minimize(
+        lambda x: -log_score(x[0] + x[1] * log_N, x[0] + x[1] * log_Z, weight_Z), [0.0, 1.0]
+    )
+    np.testing.assert_allclose([shift, slope], found.x, atol=2e-3)
+    assert score == pytest.approx(-found.fun, abs=1e-6)
+
+
+@pytest.mark.parametrize("echo", [False, True])
+def test_gradient_of_multipliers(echo):
+    cells = examples(echo)
+    model = Multipliers(cells.all, 2)
+    params_P = np.array([-0.5, 0.2, 0.4, -0.3, 0.1, 0.2, *([-0.4] if echo else [])])
+
+    def loss(params):
+        return cells.loss(model.forward(params)[0])[0]
+
+    log_C, transpose = model.forward(params_P)
+    np.testing.assert_allclose(
+        transpose(cells.loss(log_C)[1]), approx_fprime(params_P, loss, 1e-7), atol=1e-6
+    )
+    weights = model.weights(params_P, OccurrenceWeights.plain(2))
+    np.testing.assert_allclose(weights.log_rates(cells.all), log_C)
+
+
+def test_gradient_of_the_network():
+    cells = examples()
+    rng = np.random.default_rng(4)
+    network = Network(rng.normal(-1, 1, 70), rng.normal(0, 1, (70, 3)))
+    params_P = rng.normal(0, 0.5, 3 * 4 + 8)
+
+    def loss(params):
+        return cells.loss(network.forward(params)[0])[0]
+
+    log_C, transpose = network.forward(params_P)
+    np.testing.assert_allclose(
+        transpose(cells.loss(log_C)[1]), approx_fprime(params_P, loss, 1e-7), atol=1e-6
+    )
+
+
+def made_up(n, seed):
+    """Return cells whose counts depend on what combinations say, beyond the base rate."""
+    rng = np.random.default_rng(seed)
+    sums_NS = rng.gamma(2, 1, (n, 2))
+    counts_NS = rng.poisson(sums_NS * rng.gamma(2, 0.5, (n, 2))) * 1.0
+    base_N = rng.normal(-1.5, 0.5, n)
+    ratio_NS = np.log(1 + counts_NS) - np.log(1 + sums_NS)
+    log_N = base_N + ratio_NS @ [1.0, 0.5]
+    bent_N = log_N + 0.8 * (counts_NS[:, 0] > 2) * (counts_NS[:, 1] > 2)
+    some_N = rng.random(n) < -np.expm1(-np.exp(bent_N))
+    found = Features(base_N, counts_NS, sums_NS, np.zeros(n))
+    return Examples(found.rows(some_N), found.rows(~some_N), np.ones((~some_N).sum()))
+
+
+def test_each_stage_predicts_better():
+    train, test = made_up(40_000, 0), made_up(40_000, 1)
+    line, product = trained_line(train), trained_multipliers(train)
+    network = trained_network(product, train, 0)
+    assert test.score(product) > test.score(line) + 0.02
+    assert test.score(network) > test.score(product) + 0.001
+    np.testing.assert_allclose(np.exp(product.log_pull_S), 1.0, atol=0.5)
+
+
+def test_plain_weights_change_nothing():
+    cells = features(50)
+    plain = OccurrenceWeights.plain(2)
+    np.testing.assert_allclose(plain.log_rates(cells), cells.log_base_N)
+    shifted = replace(plain, line_2=np.array([1.0, 2.0]))
+    np.testing.assert_allclose(shifted.log_rates(cells), 1 + 2 * cells.log_base_N)
+
+
+def test_parts_share_the_cells():
+    judged, rest = examples().parts(0.3, seed=0)
+    assert len(judged) + len(rest) == 30
+    assert judged.weight_Z.sum() + rest.weight_Z.sum() == pytest.approx(
+        np.linspace(0.5, 3, 40).sum()
+    )

@@ -1,0 +1,258 @@
+"""VAE-BPTF where cells without an entry are zeros."""
+
+import logging
+import os
+import signal
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tallyfold as tf
+from tallyfold.data.empty_cells import draw_empty_cells
+from tallyfold.errors import InterruptedWarning, LabelError, ParameterError
+from tallyfold.models.complete_logs import say_zeros
+
+QUICK = {"zeros": "observed", "n_components": 3, "max_iter": 12}
+
+
+def shopping(n_users=100, n_items=30, n_days=20, seed=0, active=0.25):
+    """Return baskets: users of two kinds, active on some days, each kind with its own items."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 2, n_users)
+    busy = rng.random((n_users, n_days)) < active
+    rows = []
+    for user, day in zip(*np.nonzero(busy), strict=True):
+        liked = np.where(np.arange(n_items) % 2 == kind[user], 0.35, 0.02)
+        for item in np.flatnonzero(rng.random(n_items) < liked):
+            rows.append((f"u{user:03}", f"i{item:02}", int(day), int(rng.geometric(0.6))))
+    frame = pd.DataFrame(rows, columns=["user", "item", "day", "count"])
+    return tf.CountTensor.from_frame(frame, ["user", "item", "day"], value="count")
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return tf.split(shopping(), 0.2, cells="all", random_state=1)
+
+
+@pytest.fixture(scope="module")
+def model(parts):
+    return tf.VAEBPTF(**QUICK | {"max_iter": 40}).fit(parts.train)
+
+
+def occurrence(model, test):
+    """Return the mean log probability of whether cells have a count, per cell that has one."""
+    empty = draw_empty_cells(test, 100_000, 0)
+    none = model.predictive(empty.indices_ZM).log_pmf(np.zeros(len(empty.weight_Z), int))
+    return (np.log(model.probability(test)).sum() + empty.weight_Z @ none) / test.nnz
+
+
+def test_beats_plain_factors_and_main_effects(parts, model):
+    rivals = tf.BPTF(zeros="observed", n_components=3), tf.MainEffects(zeros="observed")
+    ours = occurrence(model, parts.test)
+    for rival in rivals:
+        assert ours > occurrence(rival.fit(parts.train), parts.test) + 0.3
+
+
+def test_chooses_the_gate_that_was_there(model):
+    (gate,) = model.fitted_.derived
+    assert [model.axes_[axis].name for axis in gate.axes] == ["user", "day"]
+
+
+def test_gate_may_be_named_or_none(parts):
+    named = tf.VAEBPTF(**QUICK, gate=("day", "user")).fit(parts.train)
+    assert named.fitted_.derived[0].axes == (0, 2)
+    assert tf.VAEBPTF(**QUICK, gate="none").fit(parts.train).fitted_.derived == ()
+    with pytest.raises(LabelError, match="no axis 'shop'"):
+        tf.VAEBPTF(**QUICK, gate=("shop", "day")).fit(parts.train)
+    with pytest.raises(ParameterError, match="two different axes"):
+        tf.VAEBPTF(**QUICK, gate=("day", "day")).fit(parts.train)
+    with pytest.raises(ParameterError, match="zeros='observed'"):
+        tf.VAEBPTF(zeros="missing", gate=("user", "day")).fit(parts.train)
+
+
+def test_probabilities_are_calibrated(parts, model):
+    cells = np.concatenate([parts.test.indices, draw_empty_cells(parts.test, 10**6).indices_ZM])
+    share = model.probability(cells)
+    assert share.sum() == pytest.approx(parts.test.nnz, rel=0.12)
+    for low, high in ((0.0, 0.05), (0.05, 1.0)):
+        inside = (share >= low) & (share < high)
+        hits = (np.flatnonzero(inside) < parts.test.nnz).sum()
+        assert hits == pytest.approx(share[inside].sum(), abs=4 * np.sqrt(share[inside].sum()))
+
+
+def test_components_are_the_two_kinds(model):
+    top = model.components("item", top=5)
+    kinds = [
+        {int(label[1:]) % 2 for label in rows["label"]} for _, rows in top.groupby("component")
+    ]
+    assert {0} in kinds
+    assert {1} in kinds
+
+
+def test_predictive_is_one_distribution(parts, model):
+    cells = parts.test.indices[:50]
+    found, zero = model.predictive(cells), np.zeros(50, int)
+    share = model.probability(cells)
+    np.testing.assert_allclose(np.exp(found.log_pmf(zero)), 1 - share, rtol=1e-9)
+    pmf = sum(np.exp(found.log_pmf(zero + y)) for y in range(60))
+    np.testing.assert_allclose(pmf, 1, atol=1e-3)
+    mean = model.predict(cells)
+    np.testing.assert_allclose(mean, share * model.predict(cells, given="nonzero"), rtol=1e-9)
+    assert model.predict(cells, given="nonzero").min() >= 1
+    draws = model.sample(cells, 4000)
+    np.testing.assert_allclose((draws > 0).mean(axis=0), share, atol=0.05)
+    assert (model.interval(cells)[:, 0] == 0).any()
+    with pytest.raises(ParameterError, match="'nonzero' or None"):
+        model.predict(cells, given="some")
+
+
+def test_missing_zeros_have_no_probability(parts):
+    missing = tf.Margins().fit(parts.train)
+    with pytest.raises(ParameterError, match="zeros='observed'"):
+        missing.probability(parts.test)
+
+
+def test_hidden_cells_are_not_taught_as_zeros():
+    whole = shopping(seed=3)
+    train = tf.split(whole, 0.5, cells="all").train
+    fitted = tf.VAEBPTF(**QUICK).fit(train)
+    rng = np.random.default_rng(0)
+    cells = np.stack([rng.integers(size, size=20_000) for size in whole.shape], axis=1)
+    filled = {tuple(cell) for cell in whole.indices.tolist()}
+    true = np.mean([tuple(cell) in filled for cell in cells.tolist()])
+    assert fitted.probability(cells.astype(np.int32)).mean() == pytest.approx(true, rel=0.15)
+
+
+def test_a_day_without_any_cell_is_not_taught_as_empty():
+    train = tf.split_time(shopping(), "day", after=14).train
+    fitted = tf.VAEBPTF(**QUICK).fit(train)
+    cells = train.indices[:200].copy()
+    known = fitted.probability(cells).mean()
+    cells[:, 2] = 17
+    unseen = fitted.probability(cells)
+    assert np.all(np.isfinite(unseen))
+    assert unseen.mean() > 0.05 * known
+    frame = pd.DataFrame({"user": ["u000"], "item": ["i00"], "day": [99]})
+    assert 0 < fitted.probability(frame, unknown="prior")[0] < 1
+
+
+def test_saved_and_loaded_bit_for_bit(tmp_path, parts, model):
+    model.save(tmp_path / "model")
+    again = tf.load(tmp_path / "model")
+    cells = parts.test.indices
+    assert np.array_equal(model.probability(cells), again.probability(cells))
+    assert np.array_equal(model.predict(cells), again.predict(cells))
+    assert np.array_equal(model.rate(cells), again.rate(cells))
+
+
+def test_cells_alone_or_together(parts, model):
+    cells = parts.test.indices
+    some = model.probability(cells[5:9])
+    np.testing.assert_allclose(model.probability(cells)[5:9], some, rtol=1e-12)
+
+
+def test_order_of_rows_and_threads_do_not_matter(parts, model):
+    from tallyfold import kernels
+
+    with kernels.use_threads(1):
+        again = tf.VAEBPTF(**QUICK | {"max_iter": 40}).fit(parts.train)
+    assert np.array_equal(model.probability(parts.test), again.probability(parts.test))
+
+
+def test_resumed_equals_uninterrupted(tmp_path, parts):
+    quick = QUICK | {"amount": "negative-binomial"}
+    straight = tf.VAEBPTF(**quick).fit(parts.train)
+    for stop_at in (3, 11, 21, 25):
+        folder = tmp_path / str(stop_at)
+
+        def stop(progress, at=stop_at):
+            if progress.iteration.number == at:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        with pytest.warns(InterruptedWarning):
+            early = tf.VAEBPTF(**quick).fit(
+                parts.train, checkpoint=folder, every=2, callbacks=[stop]
+            )
+        assert np.all(np.isfinite(early.predict(parts.test)))
+        resumed = tf.VAEBPTF(**quick).fit(parts.train, checkpoint=folder, resume=True)
+        assert np.array_equal(straight.predict(parts.test), resumed.predict(parts.test))
+
+
+def test_members_are_mixed(parts):
+    mixed = tf.VAEBPTF(**QUICK, n_members=2).fit(parts.train)
+    one, two = mixed._members
+    cells = parts.test.indices[:20]
+    zeros = [np.exp(-member.rates(cells)) for member in (one, two)]
+    np.testing.assert_allclose(mixed.probability(cells), 1 - np.mean(zeros, axis=0), rtol=1e-6)
+
+
+def test_amount_by_the_negative_binomial(parts):
+    fitted = tf.VAEBPTF(**QUICK, amount="negative-binomial").fit(parts.train)
+    assert fitted.fitted_.head is None
+    assert fitted.predict(parts.test, given="nonzero").min() >= 1
+
+
+def test_two_axes_and_four():
+    whole = shopping()
+    for tensor in (whole.collapse("day"), _with_shop(whole)):
+        train, test = tf.split(tensor, 0.2, cells="all")
+        fitted = tf.VAEBPTF(**QUICK).fit(train)
+        share = fitted.probability(test)
+        assert np.all((share > 0) & (share < 1))
+
+
+def _with_shop(tensor):
+    frame = tensor.to_frame()
+    frame["shop"] = frame["day"] % 3
+    return tf.CountTensor.from_frame(frame, ["user", "item", "day", "shop"], value="count")
+
+
+@pytest.mark.parametrize("given", [{}, {"validation": None}])
+def test_tiny_tensors_fit(given):
+    tensor = tf.simulate((5, 4, 3), n_components=1, density=0.4).tensor
+    fitted = tf.VAEBPTF(zeros="observed", n_components=2, max_iter=3, **given).fit(tensor)
+    assert np.all(np.isfinite(fitted.predict(tensor)))
+
+
+def test_answers_are_heard():
+    """Letters between people: an answer comes back half of the time."""
+    rng = np.random.default_rng(0)
+    n, rows = 60, set()
+    for week in range(20):
+        for one, two in rng.integers(0, n, (150, 2)).tolist():
+            rows.add((f"p{one:02}", f"p{two:02}", week))
+            if rng.random() < 0.6:
+                rows.add((f"p{two:02}", f"p{one:02}", week))
+    frame = pd.DataFrame(sorted(rows), columns=["sender", "receiver", "week"])
+    tensor = tf.CountTensor.from_frame(frame, ["sender", "receiver", "week"])
+    train, test = tf.split(tensor, 0.2, cells="all")
+    fitted = tf.VAEBPTF(**QUICK).fit(train)
+    mirror = fitted.fitted_.occurrence.mirror
+    assert mirror.axes == (0, 1)
+    answered = [
+        bool(mirror.filled(mirror.positions(test.indices[at : at + 1]))[0])
+        for at in range(test.nnz)
+    ]
+    share = fitted.probability(test)
+    assert share[answered].mean() > 5 * share[~np.array(answered)].mean()
+
+
+def test_auto_takes_ratings_as_missing_and_says_so(caplog):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"user": rng.integers(0, 60, 1500), "film": rng.integers(0, 40, 1500)})
+    frame = frame.drop_duplicates()
+    frame["stars"] = rng.choice([1, 2, 3, 4, 5], len(frame), p=[0.05, 0.1, 0.2, 0.4, 0.25])
+    stars = tf.CountTensor.from_frame(frame, ["user", "film"], value="stars")
+    auto = tf.VAEBPTF(zeros="auto", n_components=2, max_iter=3)
+    assert auto.zeros_for(stars) == "missing"
+    assert auto.zeros_for(shopping()) == "observed"
+    assert tf.VAEBPTF(zeros="auto", scale=(1, 9)).zeros_for(shopping()) == "missing"
+    say_zeros.cache_clear()
+    with caplog.at_level(logging.WARNING, "tallyfold"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = auto.fit(shopping())
+    assert "zeros='missing'" in caplog.text
+    assert fitted.fitted_.parameters["zeros"] == "observed"
+    assert fitted.get_params()["zeros"] == "auto"
