@@ -351,5 +351,8 @@ def test_zeros_observed_reaches_the_model(run, events, tmp_path):
     result = run("fit", events, *QUICK, *given, "--out", tmp_path / "m")
     document = json.loads(result.out)
     assert document["parameters"]["zeros"] == "observed"
-    assert document["scores"]["bptf"]["log-pmf"] < 0
+    scores = document["scores"]["bptf"]
+    assert scores["log-score"] == scores["occurrence"] + scores["amount"] < 0
+    assert scores["recall-20"] > 0
+    assert "log-pmf-positive" not in scores
     assert Path(document["out"]) == tmp_path / "m"

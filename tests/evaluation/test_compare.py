@@ -23,7 +23,7 @@ def test_a_row_per_model_and_errors_are_rows_too(parts):
     assert announced == ["constant", "broken"]
     assert table["model"].tolist() == ["constant", "broken"]
     assert "`n_components` must be a positive integer" in table["error"][1]
-    assert table.loc[0, list(METRICS)].notna().all()
+    assert table.loc[0, [n for n, m in METRICS.items() if m.needs != "part"]].notna().all()
     assert table.loc[1, list(METRICS)].isna().all()
     with pytest.raises(ParameterError, match="`metrics` must be among .*got 'luck'"):
         compare({}, *parts, metrics=["luck"])
@@ -47,12 +47,27 @@ def test_metrics_of_a_constant_agree_with_scipy(parts):
         "log-pmf-plug-in": (poisson.logpmf(y) - np.log1p(-poisson.pmf(0))).mean(),
         "paper-form": (y * np.log(rate) - rate).mean(),
         "paper-form-at-mean": (y * np.log(rate) - rate).mean(),
+        "amount": (poisson.logpmf(y) - np.log1p(-poisson.pmf(0))).mean(),
         "auc": 0.5,
+        "auc-within": 0.5,
         "recall-10": 10 / 101,
+        **by_chance(train, test),
     } | {f"coverage-{percent}": covered(y, poisson, percent / 100) for percent in (50, 80, 95)}
-    assert set(expected) == set(METRICS)
+    assert set(expected) == {n for n, metric in METRICS.items() if metric.needs != "part"}
     for name, value in expected.items():
         assert METRICS[name].compute(model, test, train) == pytest.approx(value, rel=1e-9), name
+
+
+def by_chance(train, test, k=20):
+    """Return the scores of lists of all labels of the longest axis in which all are tied."""
+    axis = int(np.argmax(test.shape))
+    left = test.shape[axis] - (train.to_dense() > 0).sum(axis=axis)
+    held_out = (test.to_dense() > 0).sum(axis=axis)
+    left, held_out = left[held_out > 0], held_out[held_out > 0]
+    discount = np.append(0, np.cumsum(1 / np.log2(np.arange(2, k + 2))))
+    gain = held_out * discount[np.minimum(left, k)] / left / discount[np.minimum(held_out, k)]
+    hits = held_out * np.minimum(left, k) / left
+    return {"recall-20": hits.sum() / np.minimum(held_out, k).sum(), "ndcg-20": gain.mean()}
 
 
 def covered(y, distribution, level):

@@ -139,7 +139,7 @@ def test_bad_trials_are_pruned_by_fold(tensor, fits):
 def test_what_cannot_be_fitted_is_a_failed_trial(tensor):
     model = tf.MainEffects(zeros="observed", max_iter=3)
     found = tune(model, tensor, {"likelihood": ["poisson", "negative-binomial"]}, folds=2)
-    assert found.metric == "log-pmf"
+    assert found.metric == "log-score"
     rows = found.trials.set_index("likelihood")
     assert rows["state"].to_dict() == {"poisson": "complete", "negative-binomial": "failed"}
     assert "must be a plain Poisson" in rows["error"]["negative-binomial"]
@@ -151,8 +151,8 @@ def test_what_cannot_be_fitted_is_a_failed_trial(tensor):
 def test_a_model_of_means_has_no_log_pmf(tensor):
     found = tune(tf.NTFLS(max_iter=2), tensor, {"l2": [0.1]}, folds=2, metric="log-pmf")
     assert "no distribution of counts, so no 'log-pmf'" in found.trials["error"][0]
-    assert metric_for(tf.NTFLS(), None) == metric_for(tf.MLPTF(), None) == "rmse"
-    assert metric_for(tf.MLPTF(loss="poisson"), None) == "log-pmf-positive"
+    assert metric_for(tf.NTFLS(), None, tensor) == metric_for(tf.MLPTF(), None, tensor) == "rmse"
+    assert metric_for(tf.MLPTF(loss="poisson"), None, tensor) == "log-pmf-positive"
 
 
 def test_saved_parameters_make_the_model_again(tensor, fits, tmp_path):

@@ -33,6 +33,20 @@ POSITIVE = (
 )
 """What is shown where empty cells are missing; where they are zeros, the plain log pmf, too."""
 
+OCCURRENCE = (
+    "log-score",
+    "occurrence",
+    "amount",
+    "zeros-error",
+    "auc",
+    "auc-within",
+    "recall-20",
+    "ndcg-20",
+)
+"""What is shown first where zeros are observed, and were held out with the counts."""
+COMPARED = ("log-score", "occurrence", "amount", "auc-within", "recall-20")
+"""Of these, what fits in a table of models."""
+
 
 @options.with_reading(*options.READING)
 def compare(
@@ -54,7 +68,8 @@ def compare(
 ) -> None:
     """Fit several models and score them on cells that were held out.
 
-    Constants and main effects are scored too: a model has to beat those.
+    Constants and main effects are scored too: a model has to beat those. With
+    observed zeros a share of all cells is held out, empty ones too.
     With several seeds, scores are means with their standard errors. Parameters
     go to every model that has them. With --out, Ctrl-C loses nothing.
 
@@ -65,21 +80,29 @@ def compare(
       tallyfold compare counts.npz --models bptf --zeros observed --json
     """  # noqa: D301
     from tallyfold.data.split import split
+    from tallyfold.evaluation.compare import floors
     from tallyfold.evaluation.experiment import Experiment, Fit
+    from tallyfold.evaluation.holding_out import hidden_from, zeros_of
 
     own = {
         "n_components": components, "zeros": zeros, "max_iter": max_iter,
         "scale": model_parameters.scale_of(scale),
     }  # fmt: skip
-    chosen = _models(models, zeros, model_parameters.settings(parameters, **own))
-    log_pmf = "log-pmf" if zeros == "observed" else "log-pmf-positive"
-    names = [log_pmf, "mae-mean", "mae-median"]
+    chosen = _models(models, model_parameters.settings(parameters, **own))
     if metrics is not None:
-        names = chosen_metrics(metrics, zeros, True)
+        chosen_metrics(metrics, None, has_train=True)  # what is wrong is refused at once
     options.check_share("--holdout", holdout)
     tensor = reading.counts(files)
+    treated = zeros_of(chosen.values(), tensor) if chosen else zeros
+    chosen = floors(treated) | chosen  # type: ignore[arg-type]
+    names = ["log-pmf-positive", "mae-mean", "mae-median"]
+    if treated == "observed":
+        names = [*COMPARED]
+    if metrics is not None:
+        names = chosen_metrics(metrics, treated, has_train=True, has_part=treated == "observed")
     way = f"{1 - holdout:g}-{holdout:g}"
-    splits = {way: lambda whole, seed: split(whole, holdout, random_state=seed)}
+    hidden = hidden_from(chosen.values(), tensor)
+    splits = {way: lambda whole, seed: split(whole, holdout, cells=hidden, random_state=seed)}
     experiment = Experiment({"counts": tensor}, chosen, names, range(seeds), splits)
     how = "nothing was kept. Use --out FOLDER" if out is None else "run it again to go on"
     with interruptible(how), progress() as show:
@@ -93,15 +116,12 @@ def compare(
     if as_json:
         print_json(document)
     else:
-        about = f"{tensor.nnz:,} cells, {100 * holdout:g} % held out, zeros {zeros}"
+        about = f"{tensor.nnz:,} cells, {100 * holdout:g} % held out, zeros {treated}"
         _show(document, names, about)
 
 
-def _models(
-    text: str, zeros: str | None, given: dict[str, model_parameters.Given]
-) -> "dict[str, CountModel]":
-    """Make the floors and the models asked for; each gets the parameters it has."""
-    from tallyfold.evaluation.compare import floors
+def _models(text: str, given: dict[str, model_parameters.Given]) -> "dict[str, CountModel]":
+    """Make the models asked for; each gets the parameters it has."""
     from tallyfold.models.registry import MODELS
 
     wanted = list(MODELS) if text == "all" else options.names(text)
@@ -114,7 +134,7 @@ def _models(
     for key, one in given.items():
         if key != "zeros" and key not in every:
             raise model_parameters.unknown_parameter(key, one.where, "these models", every)
-    chosen = dict(floors(zeros))  # type: ignore[arg-type]
+    chosen = {}
     for name in names:
         own = {key: one for key, one in given.items() if key in known[name]}
         chosen[name] = model_parameters.chosen_model(name, None, own)
@@ -170,7 +190,9 @@ def score(
 
     log-pmf-positive is the mean log probability of a count given that it is at
     least one; mae-mean and mae-median the mean absolute error of the predicted
-    mean and median; coverage the share of counts in their interval.
+    mean and median; coverage the share of counts in their interval. Of a part
+    of all cells (tallyfold split --cells all), log-score is the log probability
+    of its zeros and counts, per count: occurrence says whether, amount how many.
 
     \b
     [bold]Examples[/]
@@ -179,11 +201,13 @@ def score(
       tallyfold score model test.npz --metrics mae-median,coverage-95 --json
     """  # noqa: D301
     model = model_cells.load_model(folder)
-    zeros = model.get_params()["zeros"]
-    names = chosen_metrics(metrics, zeros, train is not None)
+    if metrics is not None:
+        chosen_metrics(metrics, None, has_train=train is not None)
     test = model_cells.counts_for(model, files, reading)
     test = model_cells.known_cells(model, test, unknown)
     cells = None if train is None else model_cells.counts_for(model, train, reading)
+    zeros, has_part = model.zeros_for(cells or test), test.part is not None
+    names = chosen_metrics(metrics, zeros, has_train=train is not None, has_part=has_part)
     scores = scored(model, test, names, cells)
     if as_json:
         print_json({"cells": test.nnz, "zeros": zeros, "scores": scores})
@@ -191,14 +215,23 @@ def score(
         show_scores(f"Scores on {test.nnz:,} cells, zeros {zeros}", scores)
 
 
-def chosen_metrics(text: str | None, zeros: str | None, has_train: bool) -> list[str]:
-    """Return the names of scores that an option asks for: the usual ones, some, or all."""
+def chosen_metrics(
+    text: str | None, zeros: str | None, *, has_train: bool, has_part: bool = False
+) -> list[str]:
+    """Return the names of scores that an option asks for: the usual ones, some, or all.
+
+    `has_train` says whether empty cells are known, `has_part` whether zeros were held out, too.
+    """
     from tallyfold.evaluation.metrics import METRICS, checked_metrics
 
+    missing = {"train": not has_train, "part": not has_part}
+    possible = [name for name, each in METRICS.items() if not missing.get(each.needs)]
+    if text is None and zeros == "observed" and has_part:
+        return [name for name in (*OCCURRENCE, *POSITIVE[1:]) if name in possible]
     if text is None:
         return [*(["log-pmf"] if zeros == "observed" else []), *POSITIVE]
     if text == "all":
-        return [name for name, each in METRICS.items() if has_train or each.needs != "train"]
+        return possible
     return list(checked_metrics(options.names(text)))
 
 
@@ -215,8 +248,7 @@ def scored(
     found: Scores = {model.name: scores_of(model, test, metrics, train)}
     if train is None:
         return found
-    zeros = model.get_params()["zeros"]
-    for row in compare(floors(zeros), train, test, metrics).to_dict("records"):
+    for row in compare(floors(model.zeros_for(train)), train, test, metrics).to_dict("records"):
         found[str(row["model"])] = {name: row[name] for name in metrics}
     return found
 

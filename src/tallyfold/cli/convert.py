@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
 
 USUAL_SHARE = 0.2
+CELLS = "Draw among cells with a count, or hide a share of all, for models of observed zeros."
 Source = Annotated[str, argument("IN", "File to read, or a quoted glob.")]
 
 
@@ -59,17 +60,19 @@ def split(
     after: Annotated[
         str | None, option("AXIS=VALUE", "Hold out what came after a moment, such as a day.")
     ] = None,
+    cells: Annotated[str, option("nonzero|all", CELLS)] = "nonzero",
     seed: Annotated[int, option("N", "Seed of the draw.", min=0)] = 0,
 ) -> None:
     """Split counts into a file to fit on and a file to test on.
 
     Cells are held out at random, or all cells of some labels (--by-entity), or
     those after a moment (--after). The endings of TRAIN and TEST decide their
-    formats.
+    formats; both files say which of all cells they hold.
 
     \b
     [bold]Examples[/]
       tallyfold split counts.parquet train.parquet test.parquet --holdout 0.2
+      tallyfold split counts.npz train.npz test.npz --cells all
       tallyfold split counts.npz train.npz test.npz --by-entity author --seed 1
       tallyfold split counts.npz train.npz test.npz --after year=2009
     """  # noqa: D301
@@ -77,6 +80,8 @@ def split(
     from tallyfold.data.formats.files import ending_of
 
     options.check_share("--holdout", holdout)
+    if cells not in ("nonzero", "all"):
+        raise ParameterError(f"--cells must be 'nonzero' or 'all'; got {cells!r}.")
     if after is not None and (by_entity is not None or holdout is not None):
         raise ParameterError(
             "--after says what is held out; it excludes --holdout and --by-entity."
@@ -87,7 +92,8 @@ def split(
         ending_of(Path(target))
         refuse_inputs(target, [source])
     tensor = reading.counts([source])
-    parts = _parts(tensor, USUAL_SHARE if holdout is None else holdout, by_entity, after, seed)
+    share = USUAL_SHARE if holdout is None else holdout
+    parts = _parts(tensor, share, by_entity, after, cells, seed)
     say_dropped(tensor)
     for file, part in ((train, parts.train), (test, parts.test)):
         write_counts(part, file)
@@ -95,7 +101,12 @@ def split(
 
 
 def _parts(
-    tensor: "CountTensor", holdout: float, by_entity: str | None, after: str | None, seed: int
+    tensor: "CountTensor",
+    holdout: float,
+    by_entity: str | None,
+    after: str | None,
+    cells: str,
+    seed: int,
 ) -> "Split":
     from tallyfold.data import split as ways
     from tallyfold.data.labels import label_from_text
@@ -106,4 +117,4 @@ def _parts(
         return ways.split_time(tensor, name, after=moment)
     if by_entity is not None:
         return ways.split_entities(tensor, by_entity, holdout, random_state=seed)
-    return ways.split(tensor, holdout, random_state=seed)
+    return ways.split(tensor, holdout, cells=cells, random_state=seed)  # type: ignore[arg-type]

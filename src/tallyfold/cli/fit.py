@@ -64,7 +64,8 @@ def fit(
     Ctrl-C ends the fit and saves the model as it is (exit code 130, so that a
     script does not go on with half a fit); --resume goes on from there. With
     --holdout the model is scored beside constant, main effects and margins on
-    cells it has not seen, and the saved model is the one that was scored, unless --refit.
+    cells it has not seen (with observed zeros, on a share of all cells), and the
+    saved model is the one that was scored, unless --refit.
 
     \b
     [bold]Examples[/]
@@ -144,6 +145,7 @@ class FitRun:
     def _read(self, read: Callable[[], "CountTensor"], holdout: float | None, seed: int) -> None:
         """Read and split; in the first process, and if it cannot, all of them end."""
         from tallyfold.data.split import split
+        from tallyfold.evaluation.holding_out import hidden_from
 
         whole = self.tensors["all cells"] = read()
         if not self.as_json:
@@ -151,17 +153,19 @@ class FitRun:
         if self.resume and not model_folder.unfinished(self.out):
             say_aside(f"{self.out} has no unfinished fit; this one starts afresh.")
         if holdout is not None:
-            parts = split(whole, holdout, random_state=seed)
+            hidden = hidden_from([self.model], whole)
+            parts = split(whole, holdout, cells=hidden, random_state=seed)
             self.tensors |= {"training part": parts.train, "test part": parts.test}
 
     def _scores(self) -> Scores:
         """Score on the held-out cells."""
         from tallyfold.inference.distributed.process_group import ALONE, use_group
 
-        zeros, test = self.model.get_params()["zeros"], self.tensors["test part"]
-        metrics = chosen_metrics(None, zeros, True)
+        test, train = self.tensors["test part"], self.tensors["training part"]
+        zeros = self.model.zeros_for(train)
+        metrics = chosen_metrics(None, zeros, has_train=True, has_part=test.part is not None)
         with use_group(ALONE):
-            scores = scored(self.model, test, metrics, self.tensors["training part"])
+            scores = scored(self.model, test, metrics, train)
         if not self.as_json:
             show_scores(f"Scores on {test.nnz:,} held-out cells, zeros {zeros}", scores)
             say("")

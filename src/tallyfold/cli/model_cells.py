@@ -78,7 +78,12 @@ def known_cells(model: "CountModel", tensor: "CountTensor", unknown: str) -> "Co
     if unknown == "error":
         raise LabelError(f"{line}. --unknown skip leaves them out.")
     say_aside(f"{line}: left out.")
-    return tensor.with_cells(known_N)
+    if tensor.part is None:
+        return tensor.with_cells(known_N)
+    found = {axis.name: axis.find(tensor.axis(axis.name).labels) for axis in model.axes_}
+    return tensor.sel(
+        **{n: tensor.axis(n).labels.filter(known_D) for n, (_, known_D) in found.items()}
+    )
 
 
 def _holds_axes(paths: Sequence[str]) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tallyfold.evaluation.search.rank import RankChoice, RankProgress
     from tallyfold.evaluation.search.result import Search
     from tallyfold.evaluation.search.tune import SearchProgress
+    from tallyfold.models.base import CountModel
 
 Model = Annotated[str, option("NAME", "Which model, such as bptf.")]
 SET = "A parameter that stays fixed. Repeatable."
@@ -84,10 +85,11 @@ def tune(
     from tallyfold.evaluation.search.tune import tune as search_for
 
     check_targets({"--out": out})
-    tensor = _training_part(files, reading, holdout, seed)
+    chosen = model_parameters.chosen_model(model, None, model_parameters.settings(fixed))
+    tensor = _training_part(files, reading, holdout, seed, chosen)
     with interruptible(GO_ON), progress() as shown:
         found = search_for(
-            model_parameters.chosen_model(model, None, model_parameters.settings(fixed)),
+            chosen,
             tensor,
             _space(space, choices),
             folds,
@@ -208,12 +210,13 @@ def rank(
     check_targets({"--out": out, "--plot": plot, "--keep": keep})
     if plot is not None and plot.suffix.lower() not in FIGURES:
         raise ParameterError(f"--plot must end in {', '.join(FIGURES)}; got {str(plot)!r}.")
-    tensor = _training_part(files, reading, holdout, seed)
+    estimator = model_parameters.chosen_model(model, None, model_parameters.settings(fixed))
+    tensor = _training_part(files, reading, holdout, seed, estimator)
     with interruptible("nothing was kept. Use --keep FILE"), progress() as shown:
         found = select_rank(
             tensor,
             numbers,
-            model_parameters.chosen_model(model, None, model_parameters.settings(fixed)),
+            estimator,
             folds,
             not best,
             metric=metric,
@@ -276,14 +279,18 @@ def _show_ranks(found: "RankChoice", chosen: int | None) -> None:
 
 
 def _training_part(
-    files: Sequence[str], reading: options.Reading, holdout: float, seed: int
+    files: Sequence[str], reading: options.Reading, holdout: float, seed: int, model: "CountModel"
 ) -> "CountTensor":
     """Read the counts; set a part aside if asked to."""
     from tallyfold.data.split import split
+    from tallyfold.evaluation.holding_out import hidden_from
 
     options.check_share("--holdout", holdout or None)
     tensor = reading.counts(files)
-    return split(tensor, holdout, random_state=seed).train if holdout else tensor
+    if not holdout:
+        return tensor
+    hidden = hidden_from([model], tensor)
+    return split(tensor, holdout, cells=hidden, random_state=seed).train
 
 
 def _show_errors(rows: "pd.DataFrame") -> None:

@@ -15,6 +15,7 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError, StorageError
 from tallyfold.evaluation.fit_and_score import Scores as Scores
 from tallyfold.evaluation.fit_and_score import fit_and_score
+from tallyfold.evaluation.holding_out import hidden_from
 from tallyfold.evaluation.metrics import METRICS, checked_metrics
 from tallyfold.evaluation.row_folder import SCHEMA, Row, RowFolder
 from tallyfold.inference.fit.checkpoint import fingerprint
@@ -62,7 +63,7 @@ def say(fit: Fit) -> None:
 
 
 def held_out_fifth(tensor: CountTensor, seed: int) -> Split:
-    """Hold out 20 % of the cells, as the paper does."""
+    """Hold out 20 % of the cells with a count, as the paper does."""
     return split(tensor, 0.2, random_state=seed)
 
 
@@ -83,7 +84,7 @@ class Experiment:
         Seeds of the splits and the models.
     splits
         Ways to split, by name: functions of a tensor and a seed. By default a random fifth of the
-        cells is held out.
+        cells with a count is held out; of all cells, if zeros are observed by any of the models.
 
     Examples
     --------
@@ -103,7 +104,7 @@ class Experiment:
         seeds: Sequence[int] = (0,),
         splits: Mapping[str, Splitter] | None = None,
     ) -> None:
-        splits = {DEFAULT_SPLIT: held_out_fifth} if splits is None else splits
+        splits = {DEFAULT_SPLIT: self._held_out_fifth} if splits is None else splits
         self.tensors = _checked(tensors, "tensors", object, "tensors or functions")
         for each in self.tensors.values():
             if not callable(each):
@@ -184,6 +185,10 @@ class Experiment:
         found = {row["metric"]: row for row in rows}
         return [found[metric] for metric in self.metrics]
 
+    def _held_out_fifth(self, tensor: CountTensor, seed: int) -> Split:
+        hidden = hidden_from(self.models.values(), tensor)
+        return split(tensor, 0.2, cells=hidden, random_state=seed)
+
     def _run_one(self, fit: Fit, kept: RowFolder) -> list[Row]:
         train, test = self._split(fit)[0]
         parameters = self.models[fit.model].get_params()
@@ -194,7 +199,7 @@ class Experiment:
         about = {
             **fit._asdict(),
             **measured,
-            "zeros": str(parameters["zeros"]),
+            "zeros": model.zeros_for(train),
             "train_cells": train.nnz,
             "test_cells": test.nnz,
             "version": __version__,

@@ -16,8 +16,10 @@ from tallyfold.models.base import CountModel
 from tallyfold.probability.counts import COUNTS
 from tallyfold.probability.mixture import CountMixture
 
-Needs = Literal["rates", "distribution", "train"]
+Needs = Literal["rates", "distribution", "part", "train"]
 
+DISTRIBUTION = ("distribution", "part")
+"""What only models with a distribution of counts can give."""
 RANKED_CELLS = 20_000
 """Held-out cells that are ranked, drawn at random: enough for a standard error below 0.004."""
 
@@ -35,7 +37,8 @@ class Metric(NamedTuple):
         What it says, in words.
     needs
         What it cannot do without: ``"rates"``, which all models have; a ``"distribution"`` of
-        counts; or the ``"train"`` tensor, to know which cells are empty.
+        counts; one with zeros, and a test tensor that is a ``"part"`` of all cells; or the
+        ``"train"`` tensor, to know which cells are empty.
     target
         The value that a perfect model has, for scores of which the nearest is better.
     """
@@ -103,7 +106,7 @@ def scores_of(
     predictions = Predictions(model, test, train, along)
     without = not model.fitted_.has_distribution
     return {
-        name: None if without and metric.needs == "distribution" else metric.of(predictions)
+        name: None if without and metric.needs in DISTRIBUTION else metric.of(predictions)
         for name, metric in chosen.items()
     }
 
@@ -282,12 +285,14 @@ METRICS: dict[str, Metric] = {
     "coverage-80": _coverage(0.8),
     "coverage-95": _coverage(0.95),
     "log-score": Metric(
-        log_score, "larger", "log pmf of all held-out cells, zeros too, per non-zero"
+        log_score, "larger", "log pmf of all held-out cells, zeros too, per non-zero", "part"
     ),
-    "occurrence": Metric(occurrence, "larger", "its part that says whether there is a count"),
+    "occurrence": Metric(
+        occurrence, "larger", "its part that says whether there is a count", "part"
+    ),
     "amount": Metric(amount, "larger", "its part that says how many, given any"),
     "zeros-error": Metric(
-        zeros_error, "smaller", "standard error of the log score, from drawing empty cells"
+        zeros_error, "smaller", "standard error of the log score, from drawing empty cells", "part"
     ),
     "auc": Metric(auc, "larger", "held-out cells above empty ones", "train"),
     "auc-within": Metric(

@@ -27,7 +27,11 @@ PAPERS_TEST = "p of the one-tailed paired t-test"
 TESTS = "VAE-BPTF against each model, over data sets"
 
 ABLATED = ["mae-mean", "mae-median", "paper-form", "log-pmf-positive"]
-METRICS = [name for name, metric in tf.METRICS.items() if metric.needs != "train"]
+METRICS = [
+    name
+    for name, metric in tf.METRICS.items()
+    if metric.needs not in ("train", "part") and name != "amount"
+]
 
 
 def mae(setting: Setting) -> Reproduction:
@@ -159,7 +163,10 @@ def tuned(
             space = {key: choices for key, choices in space.items() if len(choices) > 1}
             space["hidden_layers"] = [0, 1]  # two have no fast kernel
         own = f"{study}, {name}"
-        found = tf.tune(model, train, space, FOLDS, setting.trials or 1, storage=storage, study=own)
+        found = tf.tune(
+            model, train, space, FOLDS, setting.trials or 1,
+            cells="nonzero", storage=storage, study=own,
+        )  # fmt: skip
         if found.interrupted:
             raise KeyboardInterrupt
         best[name] = found.model()

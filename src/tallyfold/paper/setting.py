@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import tallyfold as tf
 from tallyfold.data.split import Split
 from tallyfold.errors import DataError, FormatError, ParameterError
-from tallyfold.evaluation.experiment import Scores
+from tallyfold.evaluation.experiment import DEFAULT_SPLIT, Scores, held_out_fifth
 from tallyfold.models.base import CountModel
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class Setting:
         """Run models on the data sets, and return tidy rows kept under the name of this part."""
         if tensors is None:
             tensors = {name: partial(self.tensor, name) for name in self.tensors}
+        choices = {"splits": {DEFAULT_SPLIT: held_out_fifth}} | choices
         experiment = tf.Experiment(tensors, models, metrics, seeds=self.seeds, **choices)
         return experiment.run(
             self.folder / part,

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tallyfold.data.split import Split, k_folds
+from tallyfold.data.split import Hidden, Split, k_folds
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import InferenceError, InterruptedWarning, ParameterError, TallyfoldError
 from tallyfold.evaluation.fit_and_score import fit_whole
+from tallyfold.evaluation.holding_out import hidden_from
 from tallyfold.evaluation.metrics import METRICS, scores_of
 from tallyfold.inference.fit.checkpoint import fingerprint
 from tallyfold.models.base import CountModel
@@ -34,6 +35,7 @@ class CrossValidation:
     folds: Sequence[Split]
     metric: str
     random_state: int
+    hidden: Hidden = "nonzero"
 
     def score(self, parameters: Mapping[str, Any], fold: int) -> float:
         """Fit the model with some parameters changed on one fold; return its held-out score.
@@ -50,9 +52,14 @@ class CrossValidation:
         fit_whole(fitted, train)
         score = scores_of(fitted, test, [self.metric], train)[self.metric]
         if score is None:
+            lacks = (
+                "probability of a zero"
+                if fitted.fitted_.has_distribution
+                else ("distribution of counts")
+            )
             raise ParameterError(
-                f"{self.model.name} with these parameters has no distribution of counts, so no "
-                f"{self.metric!r}; use metric='rmse' or 'mae-mean'."
+                f"{self.model.name} with these parameters has no {lacks}, so no {self.metric!r}; "
+                "use metric='rmse' or 'mae-mean'."
             )
         if not math.isfinite(score):
             raise InferenceError(f"the score {self.metric!r} of fold {fold + 1} is {score}.")
@@ -79,19 +86,25 @@ class CrossValidation:
             "folds": len(self.folds),
             "metric": self.metric,
             "random_state": self.random_state,
-        }
+        } | ({} if self.hidden == "nonzero" else {"cells": self.hidden})
 
 
 def cross_validation(
-    model: CountModel, tensor: CountTensor, folds: int, metric: str | None, random_state: int
+    model: CountModel,
+    tensor: CountTensor,
+    folds: int,
+    metric: str | None,
+    random_state: int,
+    cells: Hidden | None = None,
 ) -> CrossValidation:
-    """Check the arguments and cut the folds."""
+    """Check the arguments and cut the folds: as the model's zeros ask for, or of some `cells`."""
     check_parameters(
         {"folds": folds, "random_state": random_state}, {"folds": integer(2), "random_state": SEED}
     )
-    score = metric_for(model, metric)
-    parts = k_folds(checked_tensor(tensor, "tensor"), folds, random_state=random_state)
-    return CrossValidation(model, parts, score, random_state)
+    hidden = cells or hidden_from([model], checked_tensor(tensor, "tensor"))
+    score = metric_for(model, metric, tensor, hidden)
+    parts = k_folds(tensor, folds, cells=hidden, random_state=random_state)
+    return CrossValidation(model, parts, score, random_state, hidden)
 
 
 def fresh_model(model: str | type[CountModel] | CountModel) -> CountModel:
@@ -107,18 +120,22 @@ def fresh_model(model: str | type[CountModel] | CountModel) -> CountModel:
     )
 
 
-def metric_for(model: CountModel, metric: str | None) -> str:
+def metric_for(
+    model: CountModel, metric: str | None, tensor: CountTensor, hidden: Hidden = "nonzero"
+) -> str:
     """Return the score to choose by: the one given, or the one that suits the model.
 
     That is the log pmf of held-out counts, given that they are at least one where zeros are
-    missing. A model that predicts means only has no pmf; of the errors of a mean, the squared one
-    is least at the true mean.
+    missing, and of all held-out cells where these are hidden, too. A model that predicts means
+    only has no pmf; of the errors of a mean, the squared one is least at the true mean.
     """
     if metric is None:
         given = model.get_params()
         if model.name == "ntf-ls" or given.get("loss") == "squared":
             return "rmse"
-        return "log-pmf" if given.get("zeros") == "observed" else "log-pmf-positive"
+        if model.zeros_for(tensor) == "missing":
+            return "log-pmf-positive"
+        return "log-score" if hidden == "all" else "log-pmf"
     if not isinstance(metric, str) or metric not in METRICS:
         raise ParameterError(f"`metric` must be one of {', '.join(METRICS)}; got {metric!r}.")
     return metric

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tallyfold.data.split import Hidden
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import InferenceError, ParameterError, StorageError
 from tallyfold.evaluation.metrics import METRICS
@@ -151,6 +152,7 @@ def select_rank(
     one_standard_error: bool = True,
     *,
     metric: str | None = None,
+    cells: Hidden | None = None,
     path: str | os.PathLike[str] | None = None,
     random_state: int = 0,
     callback: Callable[[RankProgress], None] | None = None,
@@ -172,6 +174,8 @@ def select_rank(
         chooses the best.
     metric
         A score from `METRICS`; None as in `tune`.
+    cells
+        What folds are cut of; None as in `tune`.
     path
         A file to keep scores in as they come. The same call goes on where it stopped; a file of
         another call or version of tallyfold is refused.
@@ -200,7 +204,7 @@ def select_rank(
 
     fixed = fresh_model(model)
     numbers = _checked_ranks(ranks, fixed)
-    validation = cross_validation(fixed, tensor, folds, metric, random_state)
+    validation = cross_validation(fixed, tensor, folds, metric, random_state, cells)
     identity = validation.identity(tensor, ["n_components"], {})
     rows: Rows = {} if path is None else _read(Path(path), identity)
     fits = [(components, fold) for components in numbers for fold in range(folds)]

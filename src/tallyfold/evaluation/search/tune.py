@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from tallyfold.data.split import Hidden
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
 from tallyfold.evaluation.metrics import METRICS
@@ -80,6 +81,7 @@ def tune(
     trials: int = 20,
     *,
     metric: str | None = None,
+    cells: Hidden | None = None,
     storage: str | os.PathLike[str] | BaseStorage | None = SEARCH_FILE,
     study: str | None = None,
     pruner: Literal["median"] | BasePruner | None = "median",
@@ -106,8 +108,11 @@ def tune(
     folds, trials
         Parts of the cross-validation, and how many trials there are to be in all.
     metric
-        A score from `METRICS`. None is the log pmf of the held-out counts, given that they are at
-        least one if zeros are missing, and ``"rmse"`` for models of means only.
+        A score from `METRICS`. None is ``"log-pmf-positive"``, or ``"log-score"`` if zeros are
+        observed, and ``"rmse"`` for models of means only.
+    cells
+        What folds are cut of: ``"nonzero"`` cells or ``"all"``, see `split`. None: all if the
+        model's zeros are observed.
     storage, study
         A file (SQLite) or the URL of a database to keep trials in; None keeps them in memory only.
         The same call goes on where it stopped, also after a crash, and several processes that make
@@ -143,7 +148,7 @@ def tune(
     check_parameters({"trials": trials}, {"trials": integer(1)})
     fixed = fresh_model(model)
     chosen = space_for(fixed, space)
-    validation = cross_validation(fixed, tensor, folds, metric, random_state)
+    validation = cross_validation(fixed, tensor, folds, metric, random_state, cells)
     given = {dimension.key: dimension.given for dimension in chosen.dimensions}
     identity = validation.identity(tensor, chosen.names, given) | {
         "pruner": pruner if pruner is None or pruner == "median" else type(pruner).__name__
