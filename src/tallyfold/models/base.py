@@ -20,7 +20,6 @@ from tallyfold.errors import (
     DataError,
     DivergedError,
     InterruptedWarning,
-    NotFittedError,
     ParameterError,
 )
 from tallyfold.inference.cells.training import TrainingCells
@@ -32,7 +31,7 @@ from tallyfold.inference.fit.folder import refuse_foreign
 from tallyfold.inference.fit.loop import Callback, Outcome, Phase, outcome_of, run_loop
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
-from tallyfold.models.cells import Unknown, cell_positions, checked_tensor
+from tallyfold.models.cells import checked_tensor
 from tallyfold.models.completion import (
     calibrated,
     fit_groups,
@@ -41,20 +40,17 @@ from tallyfold.models.completion import (
     without_head,
 )
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.parameters import SEED, RulesOfFields, check_parameters, integer, number
-from tallyfold.models.scoring import mean_log_score
-from tallyfold.posterior.factors import Factors
-from tallyfold.posterior.predictive import Calibration
-from tallyfold.probability.distribution import CountDistribution
+from tallyfold.models.fitted_model import FittedModel
+from tallyfold.models.parameters import RulesOfFields, check_parameters, integer
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-class CountModel(BaseEstimator):  # type: ignore[misc]
+class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     """Base of all models. A model says what its parameters may be, how it steps and what is left.
 
     Parameters are only stored when a model is made; `fit` checks them. A second `fit` starts
@@ -181,7 +177,8 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         groups_N = None if groups is None else fit_groups(groups, tensor)
         groups_of = groups if isinstance(groups, CellGroups) else groups_N
         share = self._validation_share()
-        train, held_out = hold_out(tensor, share, self._seed, groups_of, self._observed)
+        zeros = self._observed and self.holds_out_zeros
+        train, held_out = hold_out(tensor, share, self._seed, groups_of, zeros)
         cells = TrainingCells(train)
         phases = list(self._phases_on(tensor, cells, held_out))
         if self._has_head:
@@ -201,7 +198,9 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
         if self._has_head and self._fitted.head is None:
             told += " The count head was not trained yet: counts follow the factors' rates."
         caveat = told if outcome.reason == "interrupted" else None
-        if held_out is not None and self._fitted.likelihood is not None:
+        # cells that all have a count would calibrate zeros away, unless those have a part apart
+        apart = not self._observed or self._fitted.occurrence is not None
+        if held_out is not None and apart and self._fitted.likelihood is not None:
             try:
                 self._fitted = calibrated(self._fitted, self._moments, outcome, phases, held_out)
             except KeyboardInterrupt:  # the model stands, without its calibration
@@ -225,164 +224,6 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
             parameters=self._plain_parameters(),
         )
 
-    # -- what a fit left --------------------------------------------------------------------------
-
-    @property
-    def fitted_(self) -> Fitted:
-        """Everything the fit left, as one value."""
-        try:
-            return self.__dict__["_fitted"]  # type: ignore[no-any-return]
-        except KeyError:
-            raise NotFittedError(
-                f"this {type(self).__name__} is not fitted yet; call fit(tensor) first."
-            ) from None
-
-    @property
-    def axes_(self) -> tuple[Axis, ...]:
-        """The axes the model was fitted on."""
-        return self.fitted_.axes
-
-    @property
-    def posterior_(self) -> Factors:
-        """The factors, with their uncertainty where the model has any."""
-        factors = self.fitted_.factors
-        if factors is None:
-            raise ParameterError(
-                f"{type(self).__name__} has no factors. Components and profiles need a model that "
-                "has, such as BPTF."
-            )
-        return factors
-
-    @property
-    def history_(self) -> pd.DataFrame:
-        """Objective, seconds, validation score and phase of each iteration."""
-        import pandas as pd
-
-        columns = ["iteration", "objective", "seconds", "validation", "phase"]
-        return pd.DataFrame(self.fitted_.history, columns=columns)
-
-    @property
-    def n_iter_(self) -> int:
-        """The iteration that was kept: the last, or the best on the validation cells."""
-        return self.fitted_.n_iter
-
-    @property
-    def converged_(self) -> bool:
-        """Whether the fit ended by itself, not at `max_iter` or by hand."""
-        return self.fitted_.reason in ("converged", "validation")
-
-    @property
-    def calibration_(self) -> Calibration:
-        """How rates are turned into the predictive distribution."""
-        return self.fitted_.calibration
-
-    # -- predicting -------------------------------------------------------------------------------
-
-    def predict(
-        self,
-        cells: Any,
-        point: Literal["mean", "median"] = "mean",
-        *,
-        unknown: Unknown = "error",
-        given: Literal["nonzero"] | None = None,
-    ) -> Floats | Ints:
-        """Predict the counts of cells.
-
-        Parameters
-        ----------
-        cells
-            A CountTensor, a data frame of labels, or an array of positions, one row per cell.
-        point
-            The mean or the median of the predictive distribution. With ``zeros="missing"`` both
-            are for the count given that the cell is observed.
-        given
-            ``"nonzero"``: how many, given that there is a count at all.
-        unknown
-            Labels the model does not know: an error, or ``"prior"`` to predict them as an average
-            entity of their axis.
-        """
-        if point not in ("mean", "median"):
-            raise ParameterError(f"`point` must be 'mean' or 'median'; got {point!r}.")
-        if given not in ("nonzero", None):
-            raise ParameterError(f"`given` must be 'nonzero' or None; got {given!r}.")
-        positions = cell_positions(self.axes_, cells, unknown)
-        some = None if given is None else self._predictive(positions).given_positive()
-        return self._point(positions, point, some)
-
-    def probability(self, cells: Any, *, unknown: Unknown = "error") -> Floats:
-        """Return the probability that there is a count at all, for models that know zeros."""
-        found = self.predictive(cells, unknown=unknown).with_zeros()
-        if found is None:
-            raise ParameterError(
-                "with zeros='missing' a model says how many, not whether there is any. Fit one "
-                "with zeros='observed' for the probability of a count."
-            )
-        return np.asarray(-np.expm1(found.log_pmf(np.zeros(len(found.mean()), dtype=np.int64))))
-
-    def rate(self, cells: Any, *, unknown: Unknown = "error") -> Floats:
-        """Return the rates of cells: calibrated posterior means, before any truncation."""
-        return self._rates(cell_positions(self.axes_, cells, unknown))
-
-    def score(self, tensor: CountTensor, *, unknown: Unknown = "error") -> float:
-        """Return the mean log predictive pmf of a tensor's counts, every constant in it.
-
-        Given that y >= 1 where the likelihood is truncated. Of a part of all cells, such as
-        ``split(cells="all")`` makes, a model whose zeros are observed is scored on its zeros, too:
-        the sum over all cells, per cell that has a count. Where these are more than two million,
-        300,000 empty ones are drawn.
-        """
-        return mean_log_score(self, tensor, unknown)
-
-    def predictive(self, cells: Any, *, unknown: Unknown = "error") -> CountDistribution:
-        """Return the predictive distributions of cells: pmf, cdf, mean, quantiles, draws."""
-        return self._predictive(cell_positions(self.axes_, cells, unknown))
-
-    def log_pmf(self, tensor: CountTensor, *, unknown: Unknown = "error") -> Floats:
-        """Return the log predictive pmf of each non-zero cell of a tensor."""
-        positions = cell_positions(self.axes_, checked_tensor(tensor), unknown)
-        return self._predictive(positions).log_pmf(tensor.counts)
-
-    def interval(self, cells: Any, level: float = 0.9, *, unknown: Unknown = "error") -> Ints:
-        """Return, per cell, the counts between which `level` of the predictive mass lies."""
-        check_parameters({"level": level}, {"level": number(0, 1)})
-        positions = cell_positions(self.axes_, cells, unknown)
-        return np.stack(self._predictive(positions).interval(level), axis=1)
-
-    def sample(
-        self, cells: Any, n: int = 100, *, random_state: int = 0, unknown: Unknown = "error"
-    ) -> Ints:
-        """Draw counts from the predictive distribution: n rows, one column per cell.
-
-        Each cell is drawn by itself: draws of different cells share no draw of the factors.
-        """
-        check_parameters(
-            {"n": n, "random_state": random_state}, {"n": integer(1), "random_state": SEED}
-        )
-        positions = cell_positions(self.axes_, cells, unknown)
-        return self._predictive(positions).sample(np.random.default_rng(random_state), n)
-
-    def components(self, axis: str, top: int = 10) -> pd.DataFrame:
-        """Return the strongest labels of each component on an axis, largest component first.
-
-        Labels are ranked by the lower end of their interval: the surely strong ones come first.
-        """
-        return self.posterior_.components(axis, top)
-
-    def vectors(self, axis: str) -> Floats:
-        """Return a row of numbers for each label of an axis, near for labels that behave alike.
-
-        Posterior mean factors, or what a network has in their place.
-        """
-        return self.posterior_.mean(axis)
-
-    # -- saving -----------------------------------------------------------------------------------
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Save the fitted model in a folder; `tallyfold.load` reads it back."""
-        from tallyfold.models.storage import save
-
-        save(self, folder)
-
     # -- inside -----------------------------------------------------------------------------------
 
     @property
@@ -397,37 +238,6 @@ class CountModel(BaseEstimator):  # type: ignore[misc]
     def _informed(self, cells: TrainingCells) -> list[npt.NDArray[np.bool_]]:
         """Return which entities the data say something of: all, if zeros are observed."""
         return [seen_D | self._observed for seen_D in cells.seen]
-
-    def _moments(self, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:
-        """Return mean and variance of the rates of cells, not calibrated; -1 is unknown."""
-        return self.posterior_.rate_moments(positions)
-
-    def _point(
-        self,
-        positions: npt.NDArray[np.int32],
-        point: str,
-        predictive: CountDistribution | None = None,
-    ) -> Floats | Ints:
-        """Return the mean or median of cells; `predictive` is theirs, if it is known already."""
-        if point == "mean" and not self.fitted_.has_distribution:
-            return self._rates(positions)
-        predictive = self._predictive(positions) if predictive is None else predictive
-        return predictive.mean() if point == "mean" else predictive.median()
-
-    def _rates(self, positions: npt.NDArray[np.int32]) -> Floats:
-        return self.fitted_.rates(positions, self._moments)
-
-    def _predictive(self, positions: npt.NDArray[np.int32]) -> CountDistribution:
-        if not self.fitted_.has_distribution:
-            raise ParameterError(
-                f"{type(self).__name__} with these parameters predicts means only: it has no "
-                "distribution of counts, so no median, score, interval or sample."
-            )
-        return self.fitted_.predictive(positions, self._moments)
-
-    def _log_zero(self, positions: npt.NDArray[np.int32]) -> Floats:
-        """Return the log probability of a zero in cells, where zeros are observed."""
-        return self._predictive(positions).log_pmf(0)
 
     def _check(
         self,

@@ -15,7 +15,7 @@ from tallyfold.probability.distribution import CountDistribution
 from tallyfold.probability.mixture import CountMixture
 
 if TYPE_CHECKING:
-    from tallyfold.models.base import CountModel
+    from tallyfold.models.fitted_model import FittedModel
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,7 +48,7 @@ class CellScores(NamedTuple):
         return self.occurrence + self.amount
 
 
-def knows_zeros(model: CountModel, predictive: CountDistribution) -> bool:
+def knows_zeros(model: FittedModel, predictive: CountDistribution) -> bool:
     """Return whether a fitted model says how probable a zero is: its zeros are observed."""
     if model.fitted_.parameters.get("zeros") == "missing":
         return False
@@ -57,7 +57,7 @@ def knows_zeros(model: CountModel, predictive: CountDistribution) -> bool:
 
 
 def log_zeros(
-    model: CountModel, tensor: CountTensor, cells_ZM: npt.NDArray[np.int32], unknown: Unknown
+    model: FittedModel, tensor: CountTensor, cells_ZM: npt.NDArray[np.int32], unknown: Unknown
 ) -> Floats:
     """Return the log probability of a zero in cells, by their positions on a tensor's axes."""
     parts = [np.empty(0)]
@@ -79,7 +79,7 @@ def scores_over_all_cells(
     return CellScores(occurrence, amount, error / tensor.nnz)
 
 
-def mean_log_score(model: CountModel, tensor: CountTensor, unknown: Unknown) -> float:
+def mean_log_score(model: FittedModel, tensor: CountTensor, unknown: Unknown) -> float:
     """Return the score of a tensor's cells; see `CountModel.score`."""
     if checked_tensor(tensor).nnz == 0:
         raise DataError("the tensor has no non-zero cell; there is nothing to score.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,26 +13,13 @@ import numpy.typing as npt
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import LabelError, ParameterError
-from tallyfold.inference.cells.combinations import (
-    LEAST_KNOWN,
-    Combinations,
-    candidate_axes,
-    useful_combinations,
-)
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.distributed.process_group import current_group
-from tallyfold.inference.encoders.state import EncoderState
-from tallyfold.inference.encoders.step import MOST_CELLS, EncoderStep, first_params
 from tallyfold.inference.fit.folder import refuse_foreign
-from tallyfold.inference.fit.loop import Callback, Outcome, Phase
+from tallyfold.inference.fit.loop import Callback, Phase
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.occurrence.phases import Settings, occurrence_phases
-from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
-from tallyfold.inference.schemes.likelihood_choice import SWEEPS as CHOICE_SWEEPS
-from tallyfold.inference.schemes.likelihood_choice import LikelihoodChoice
-from tallyfold.inference.schemes.svi import SVIState, SVIStep
 from tallyfold.kernels.device import use_device
-from tallyfold.models.axis_sets import Interactions, axis_positions
 from tallyfold.models.complete_logs import (
     PRIOR_SHAPE,
     Gate,
@@ -41,14 +28,13 @@ from tallyfold.models.complete_logs import (
     say_zeros,
     zeros_of,
 )
-from tallyfold.models.fitted import Fitted, TrainedEncoders
+from tallyfold.models.encoded_model import EncodedModel
+from tallyfold.models.fitted import Fitted
 from tallyfold.models.fold_in import fold_in, refuse_observed_zeros, update
-from tallyfold.models.gamma_model import SweptModel, with_fisher_widths
 from tallyfold.models.members import fit_members, mixed_predictive
 from tallyfold.models.paper_vae_bptf import PaperVAEBPTF
 from tallyfold.models.parameters import (
     Amount,
-    NonNegative,
     PositiveInt,
     check_parameters,
     choose_likelihood,
@@ -64,22 +50,12 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-HIDDEN_UNITS = 8
-"""Of the encoders' networks."""
-LEAST_HELD_OUT = 100
-"""With fewer held-out cells than this the encoders stay conjugate: there is too little to learn."""
-SWEEPS, SWEEPS_TOL = 200, 1e-5
-"""Limit and tolerance of the sweeps: BPTF's, so that nothing stops before BPTF would."""
 PASSES, PASSES_TOL, LEAST_PASSES = 100, 1e-4, 20
 """Limits and tolerance of the passes over complete logs."""
-VISITS, VISITS_TOL = 100, 3e-4
-"""Limit and tolerance of the iterations that train encoders."""
-BATCH_WINDOW = 4
-"""Of visits to drawn entities one may gain nothing by chance: this many in a row tell."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class VAEBPTF(SweptModel):
+class VAEBPTF(EncodedModel):
     """Bayesian Poisson tensor factorization with encoders: the flagship.
 
     Factors say what goes together; a count head says how many. What the cells of an entity, and of
@@ -159,16 +135,10 @@ class VAEBPTF(SweptModel):
     name: ClassVar[str] = "vae-bptf"
     holds_out_zeros: ClassVar[bool] = True
 
-    n_components: PositiveInt = 10
-    interactions: Interactions = "auto"
     zeros: Literal["auto", "missing", "observed"] = "missing"  # type: ignore[assignment]
     gate: Gate = "auto"
-    prior_shape: Annotated[float, number(0, 1e6)] | None = None  # type: ignore[assignment]
     amount: Amount = "head"
-    max_iter: PositiveInt | None = None
-    tol: NonNegative | None = None
     n_members: PositiveInt = 1
-    batch_entities: PositiveInt | None = None
 
     @classmethod
     def paper(cls, dataset: str | None = None, **overrides: Any) -> PaperVAEBPTF:
@@ -280,44 +250,12 @@ class VAEBPTF(SweptModel):
                 "`dispersion` belongs to a negative binomial; use likelihood='negative-binomial'."
             )
 
-    @property
-    def _shape(self) -> float:
-        """The shape of the factors' prior, which a fit has decided on."""
-        assert self.prior_shape is not None
-        return self.prior_shape
-
-    @property
-    def _family(self) -> str:
-        """The likelihood's family, Poisson where it is still to be chosen."""
-        return "poisson" if self.likelihood == "auto" else self.likelihood
-
     def _plain_parameters(self) -> dict[str, Any]:
         plain = super()._plain_parameters()
         plain["gate"] = self.gate if isinstance(self.gate, str) else list(self.gate)
         if not isinstance(self.interactions, str):  # JSON has no tuples
             plain["interactions"] = [list(each) for each in self.interactions]
         return plain
-
-    @property
-    def _iteration_limit(self) -> int | None:
-        """The limit of sweeps and visits together, and of a choice of likelihood before them."""
-        if self.amount == "head" or self._observed:
-            return None
-        choice = CHOICE_SWEEPS if self.likelihood == "auto" else 0
-        return choice + (SWEEPS + VISITS if self.max_iter is None else self.max_iter)
-
-    @property
-    def _most_sweeps(self) -> int:
-        """The limit of sweeps: as many as BPTF would make, and half of a given `max_iter`.
-
-        With batches, which are quick, two thirds.
-        """
-        if self.max_iter is None:
-            return SWEEPS
-        if self.amount == "head":
-            return self.max_iter
-        share = self.max_iter // 2 if self.batch_entities is None else self.max_iter * 2 // 3
-        return min(SWEEPS, max(1, share))
 
     def _phases_on(
         self, tensor: CountTensor, cells: TrainingCells, held_out: CountTensor | None
@@ -343,115 +281,6 @@ class VAEBPTF(SweptModel):
         if self._observed:
             return occurrence_result(state, phases, axes)
         return self._make_fitted(state, axes, cells)
-
-    def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
-        sweeps = self._sweeps(cells, held_out, self.n_components, self._family)
-        few = sweeps.validation is None or sweeps.validation.cells.n_cells < LEAST_HELD_OUT
-        choice = self._choice(sweeps) if sweeps.validation is not None else []
-        begin = choice[0].step.chosen if choice else sweeps.start  # type: ignore[attr-defined]
-        if self.amount == "head" and self.batch_entities is not None:
-            return [*choice, self._svi(sweeps, begin)]
-        if held_out is None or few or self.amount == "head":  # no encoders: sweeps of BPTF
-            rules = StoppingRules(
-                SWEEPS if self.max_iter is None else self.max_iter,
-                SWEEPS_TOL if self.tol is None else self.tol,
-                self.patience,
-            )
-            return [*choice, Phase("sweeps", sweeps, begin, rules)]
-        return [*choice, *self._trained(sweeps, begin, held_out)]
-
-    def _choice(self, sweeps: CAVIStep) -> list[Phase]:
-        if self.likelihood != "auto":
-            return []
-        choice = LikelihoodChoice(sweeps)
-        return [Phase("choice", choice, choice.start, StoppingRules(CHOICE_SWEEPS))]
-
-    def _trained(
-        self, sweeps: CAVIStep, begin: Callable[[Any], CAVIState], held_out: CountTensor
-    ) -> list[Phase]:
-        """Return sweeps, over all entities or over some, and then visits to encoders."""
-        assert sweeps.validation is not None
-        encoders = EncoderStep(
-            sweeps,
-            sweeps.validation.cells,
-            self._combinations(sweeps.cells, held_out),
-            hidden_units=HIDDEN_UNITS,
-            batch_entities=self.batch_entities,
-            seed=self.random_state,
-        )
-        tol = VISITS_TOL if self.tol is None else self.tol
-        rules = StoppingRules(None, tol, self.patience, min_iter=1)
-        first = Phase("sweeps", sweeps, begin, StoppingRules(self._most_sweeps, 0.0, self.patience))
-        if self.batch_entities is None:
-            return [first, Phase("encoders", encoders, encoders.start, rules)]
-        return [
-            self._svi(sweeps, begin),
-            Phase(
-                "encoders",
-                encoders,
-                lambda state: encoders.start(state.sweep),
-                replace(rules, window=BATCH_WINDOW),
-            ),
-        ]
-
-    def _svi(self, sweeps: CAVIStep, begin: Callable[[Any], CAVIState]) -> Phase:
-        """Return sweeps over some entities at a time."""
-        assert self.batch_entities is not None
-        n_iterations = self._most_sweeps
-        svi = SVIStep(sweeps, n_iterations, self.batch_entities, MOST_CELLS, self.random_state)
-        return Phase("svi", svi, lambda s: svi.start(begin(s)), StoppingRules(n_iterations))
-
-    def _caveat(self, outcome: Outcome) -> str:
-        last = outcome.history[-1]
-        if last.phase != "svi" or last.validation is not None:
-            return ""
-        return (
-            " It had not looked at all entities of its longest axis yet: the factors of the others "
-            "are those it started with."
-        )
-
-    def _axis_sets(self, tensor: CountTensor) -> list[tuple[int, ...]] | None:
-        """Return the positions of the axes whose combinations are asked for; None for auto."""
-        if isinstance(self.interactions, str):
-            return None if self.interactions == "auto" else []
-        names = [axis.name for axis in tensor.axes]
-        sets = [axis_positions(each, names, tensor.shape) for each in self.interactions]
-        return list(dict.fromkeys(sets))
-
-    def _combinations(self, cells: TrainingCells, held_out: CountTensor) -> list[Combinations]:
-        sets = self._axis_sets(held_out)
-        least = 0.0 if sets is not None else LEAST_KNOWN
-        if sets is None:
-            sets = candidate_axes(cells.n_axes, cells.shape)
-        return useful_combinations(
-            sets, cells.shape, cells.indices_NM, held_out.indices, least, cells.group
-        )
-
-    def _make_fitted(
-        self, state: CAVIState | SVIState | EncoderState, axes: Sequence[Axis], cells: TrainingCells
-    ) -> Fitted:
-        state = state.sweep if isinstance(state, SVIState) else state
-        state = self._with_encoders(state).active()
-        family = "poisson" if state.dispersion is None else "negative-binomial"
-        likelihood = choose_likelihood(family, self.truncated, self.zeros)
-        fitted = self._gamma_fitted(state.posterior, axes, cells, likelihood, state.dispersion)
-        r = state.calibration.dispersion
-        encoders = TrainedEncoders(state.params, state.prior_rate_M, r)
-        fitted = replace(fitted, encoders=encoders)
-        return with_fisher_widths(fitted, cells, r or state.dispersion, self._shape, self.backend)
-
-    def _with_encoders(self, state: CAVIState | EncoderState) -> EncoderState:
-        """Return a state with encoders: conjugate ones, if there was nothing to train on."""
-        if isinstance(state, EncoderState):
-            return state
-        n_axes = len(state.posterior.axes)
-        params = tuple(
-            first_params(self.random_state, axis, HIDDEN_UNITS, self._shape, n_axes)
-            for axis in range(n_axes)
-        )
-        return EncoderState(
-            state.posterior, params, (False,) * n_axes, state.prior_rate_M, state.dispersion
-        )
 
     # -- the result -------------------------------------------------------------------------------
 
