@@ -129,7 +129,9 @@ def test_sets_of_axes_that_cannot_be_are_refused(asked, error, words, parts):
 
 
 def test_multipliers_and_observed_zeros_do_not_go_together(parts):
-    with pytest.raises(ParameterError, match="`interactions` as a list has no effect with observed"):
+    with pytest.raises(
+        ParameterError, match="`interactions` as a list has no effect with observed"
+    ):
         with_encoders(zeros="observed", interactions=[["user", "item"]]).fit(parts.train)
     with pytest.raises(ParameterError, match="must be a plain Poisson"):
         with_encoders(zeros="observed", likelihood="negative-binomial").fit(parts.train)

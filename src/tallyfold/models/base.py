@@ -42,6 +42,7 @@ from tallyfold.models.completion import (
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.fitted_model import FittedModel
 from tallyfold.models.parameters import RulesOfFields, check_parameters, integer
+from tallyfold.posterior.predictive import Calibration
 
 if TYPE_CHECKING:
     pass
@@ -61,6 +62,11 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     rules = RulesOfFields()
     many_processes: ClassVar[bool] = False
     """Whether several processes can share a fit."""
+    takes_hidden_for_zeros: ClassVar[bool] = True
+    """Whether a fit with observed zeros takes cells that a split hid for zeros.
+
+    Its rates then are too small by the share of cells that is not hidden, and are divided by it.
+    """
     holds_out_zeros: ClassVar[bool] = False
     """Whether a fit with observed zeros holds out cells for itself, empty ones among them."""
 
@@ -216,6 +222,9 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     ) -> Fitted:
         """Return the result of a fit, not calibrated yet."""
         fitted = self._result(without_head(outcome).state, phases, tensor.axes, cells)
+        if self._observed and self.takes_hidden_for_zeros and fitted.occurrence is None:
+            # what was fitted is the rate times the share of cells that is not hidden
+            fitted = replace(fitted, calibration=Calibration(scale=1 / cells.share))
         return replace(
             with_head(fitted, outcome, phases),
             history=tuple(outcome.history),

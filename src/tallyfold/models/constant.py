@@ -50,7 +50,8 @@ class ConstantStep:
         """Return the histogram of the counts."""
         values, frequency = np.unique(self.cells.counts_N, return_counts=True)
         if self.zeros_observed:
-            empty = float(np.prod(self.cells.shape, dtype=float)) - len(self.cells.counts_N)
+            n_seen = float(np.prod(self.cells.shape, dtype=float)) * self.cells.share
+            empty = max(n_seen - len(self.cells.counts_N), 0.0)
             values, frequency = np.append(values, 0), np.append(frequency, empty)
         return ConstantState(values.astype(float), frequency.astype(float))
 
@@ -103,6 +104,7 @@ class Constant(CountModel):
     """
 
     name: ClassVar[str] = "constant"
+    takes_hidden_for_zeros: ClassVar[bool] = False
 
     zeros: Zeros = "missing"
     likelihood: Literal["histogram", "poisson", "negative-binomial"] = "histogram"

@@ -48,6 +48,7 @@ class Margins(CountModel):
     """
 
     name: ClassVar[str] = "margins"
+    takes_hidden_for_zeros: ClassVar[bool] = False
     many_processes: ClassVar[bool] = True
 
     zeros: Zeros = "missing"
@@ -62,7 +63,7 @@ class Margins(CountModel):
         return True
 
     def _make_fitted(self, state: None, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
-        n_all = float(np.prod(cells.shape, dtype=float))
+        n_all = float(np.prod(cells.shape, dtype=float)) * cells.share
         log_zero = np.log(max(1 - cells.n_cells / n_all, 1e-300))
         likelihood = choose_likelihood("poisson", None, self.zeros)
         return Fitted(tuple(axes), None, likelihood, None, extra={"log_zero": np.array([log_zero])})
