@@ -15,6 +15,7 @@ from tests.data.strategies import tensors
 import tallyfold as tf
 from tallyfold.data.hashing import cell_keys, label_hashes, label_texts
 from tallyfold.data.part import HashRule, Part
+from tallyfold.data.split import split_cells
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.inference.fit.checkpoint import fingerprint
 
@@ -238,6 +239,33 @@ def test_parts_without_a_count_are_refused():
         tf.split(tensor, 1.5, cells="all")
     with pytest.raises(ParameterError, match="`share` must be between 0 and 1"):
         tf.subsample(tensor, 1.5, cells="all")
+
+
+class TwoProcesses:
+    """What the first of two processes sees of its group."""
+
+    size = 2
+
+    def broadcast(self, make):
+        return pickle.loads(pickle.dumps(make()))
+
+    def share(self, number):
+        return number // 2
+
+    def scatter(self, array, length):
+        return array[:length]
+
+
+def test_processes_know_the_part_of_the_whole(tensor, monkeypatch):
+    train = tf.split(tensor, cells="all").train
+    monkeypatch.setattr("tallyfold.inference.distributed.scatter.current_group", TwoProcesses)
+    half = tf.scatter(lambda: train)
+    assert half.nnz == train.nnz // 2
+    assert half.part == train.part
+    assert half.part.whole is None
+    ours, theirs = (split_cells(part, 0.0, 0.4, 3).test for part in (half, train))
+    assert set(map(tuple, ours.indices)) <= set(map(tuple, theirs.indices))
+    assert np.array_equal(inside(ours), inside(theirs))
 
 
 def test_generators_and_seeds_agree(tensor):

@@ -58,7 +58,7 @@ def held_out_entry(
                 continue
             if announce is not None:
                 announce(name)
-            simple = kind(zeros=model.fitted_.parameters["zeros"]).fit(train)
+            simple = kind(zeros=model.zeros_for(train)).fit(train)
             rows.append(_row(name, simple, test))
     rows.append({"model": "One for every cell", "scores": _scores_of_one(test), "own": False})
     return {
