@@ -19,6 +19,7 @@ FITS = {
     "bptf, zeros observed": lambda: tf.BPTF(n_components=3, zeros="observed", max_iter=6, tol=0.0),
     "bptf, compiled": lambda: tf.BPTF(n_components=3, max_iter=4, tol=0.0, backend="numba"),
     "head": lambda: tf.VAEBPTF(n_components=2, max_iter=6),
+    "complete logs": lambda: tf.VAEBPTF(zeros="observed", n_components=2, max_iter=6),
     "margins": tf.Margins,
     "margins, trained on some cells": tf.Margins,
     "encoders": lambda: tf.VAEBPTF(amount="negative-binomial", n_components=3, max_iter=16),

@@ -362,5 +362,10 @@ class VAEBPTF(EncodedModel):
         rates = [member.rates(positions) for member in self._members]
         return np.asarray(np.mean(rates, axis=0))
 
+    def _log_zero(self, positions: npt.NDArray[np.int32]) -> Floats:
+        if self.n_members > 1 or self.fitted_.occurrence is None:
+            return super()._log_zero(positions)
+        return -self._rates(positions)
+
     def _predictive(self, positions: npt.NDArray[np.int32]) -> CountDistribution:
         return mixed_predictive(self._members, positions)
