@@ -29,19 +29,19 @@ def page(folder, tensors, models):
     return text.replace("{DETAILS}", "\n\n".join(details))
 
 
-def gains_of(rows, model):
-    """Return the paired differences to boosting by tensor: mean and standard error."""
+def gains_of(rows, model, rival=RIVAL, score=SCORE):
+    """Return the paired differences to a rival by tensor: mean and standard error."""
     try:
-        return paired(rows, model, RIVAL, SCORE).differences.set_index("dataset")
+        return paired(rows, model, rival, score).differences.set_index("dataset")
     except DataError:  # one of the two has no rows, or none of the same splits
         return pd.DataFrame()
 
 
-def overview(tensors, models, means):
+def overview(tensors, models, means, score=SCORE):
     """A row per tensor, a column per model: the mean score, the best in bold."""
     lines = ["| tensor | " + " | ".join(models) + " |", "|---" * (1 + len(models)) + "|"]
     for name in tensors:
-        found = [means["mean"].get((name, model, SCORE)) for model in models]
+        found = [means["mean"].get((name, model, score)) for model in models]
         best = max(value for value in found if value is not None)
         shown = [ABSENT if value is None else f"{value:.4f}" for value in found]
         shown = [f"**{s}**" if v == best else s for s, v in zip(shown, found, strict=True)]

@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--components", nargs="*", type=int, default=[10])
     given = parser.parse_args()
     found = tensors_in(given.data) if given.data else {"demo": tf.load_demo}
-    tf.VAEBPTF(amount="negative-binomial", max_iter=3).fit(
+    tf.VAEBPTF(zeros="missing", amount="negative-binomial", max_iter=3).fit(
         tf.simulate((30, 20, 10), 2, density=0.2).tensor
     )  # compiles
     print("| tensor | cells | components | seconds said | seconds | MiB said | MiB |")
@@ -49,7 +49,7 @@ def line_of(name: str, tensor: tf.CountTensor, components: int) -> str:
         pass
     start = time.perf_counter()
     with peak_memory() as peak:
-        tf.VAEBPTF(amount="negative-binomial", n_components=components).fit(tensor)
+        tf.VAEBPTF(zeros="missing", amount="negative-binomial", n_components=components).fit(tensor)
     seconds = time.perf_counter() - start
     return (
         f"| {name} | {tensor.nnz:,} | {components} | {said.least_seconds:.0f} to "

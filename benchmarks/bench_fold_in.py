@@ -1,10 +1,18 @@
-"""Time new entities taken into a fitted model, beside a plain pass over the same cells.
+"""New entities taken into a fitted model: what it costs, and how near it comes to a refit.
 
-    python benchmarks/bench_fold_in.py [--data FOLDER]
+    python benchmarks/bench_fold_in.py [--data FOLDER] [--zeros missing|observed]
 
-FOLDER holds nips.parquet (author, word, year, count): a tenth of its authors come new, those of
-them with ten cells or more. Without it, users of the demo do. What new cells cost should grow with
-them, not with the model: the yardstick is one sweep of plain NumPy BPTF over these cells alone.
+FOLDER holds nips.parquet (author, word, year, count) and grocery.parquet (household, category, day,
+count); without it, the demo serves.
+
+With missing zeros a tenth of the authors come new, those of them with ten cells or more. What new
+cells cost should grow with them, not with the model: the yardstick is one sweep of plain NumPy BPTF
+over these cells alone.
+
+With observed zeros four fifths of all cells are for training. A model is fitted to nine tenths of
+the labels of the longest axis; the others are folded in with their training cells, and scored on
+the remaining fifth of their cells, zeros included: beside the mean of the axis (unknown="prior")
+and a fit to all training cells.
 """
 
 import argparse
@@ -16,7 +24,10 @@ import numpy as np
 
 import kernels_plain
 import tallyfold as tf
+from tallyfold.data.empty_cells import draw_empty_cells
+from tallyfold.models.scoring import EMPTY_CELLS, log_zeros, scores_over_all_cells
 
+AXES = {"nips": ["author", "word", "year"], "grocery": ["household", "category", "day"]}
 SHARES = (1.0, 0.1, 0.01)
 """Of the newcomers, taken in together."""
 
@@ -60,19 +71,61 @@ def report(model: tf.VAEBPTF, cells: tf.CountTensor, axis: str, repeats: int) ->
     print(f"({1000 * processors:.1f} of processors), {clock / plain:.1f} plain sweeps over them")
 
 
+def occurrence(model: tf.VAEBPTF, test: tf.CountTensor, unknown: str = "error") -> float:
+    """Return the log probability of whether test cells have a count, per cell that has one."""
+    empty = draw_empty_cells(test, EMPTY_CELLS)
+    log_zero = log_zeros(model, test, empty.indices_ZM, unknown)
+    predictive = model.predictive(test, unknown=unknown)
+    return scores_over_all_cells(predictive, test, empty, log_zero).occurrence
+
+
+def report_observed(name: str, tensor: tf.CountTensor, components: int, repeats: int) -> None:
+    """Print how near new labels of the longest axis come to a refit, and what they cost."""
+    number = int(np.argmax(tensor.shape))
+    axis = tensor.names[number]
+    train, test = tf.split(tensor, 0.2, cells="all", random_state=0)
+    old, new = tf.split_entities(train, axis, 0.1, random_state=0)
+    old = old.compact()
+    others = {each.name: each.labels.to_pylist() for each in old.axes if each.name != axis}
+    new = new.sel(**others).compact()
+    test = test.sel(**others, **{axis: new.axis(axis).labels.to_pylist()})
+    model = tf.VAEBPTF(n_components=components, zeros="observed").fit(old)
+    refit = tf.VAEBPTF(n_components=components, zeros="observed").fit(train)
+    low, high = occurrence(model, test, "prior"), occurrence(refit, test)
+    print(f"{name}: {new.nnz:,} cells of {len(new.axis(axis)):,} new labels of {axis!r}")
+    print(f"  axis mean {low:.3f}, refit {high:.3f}, ", end="")
+    for way, larger in (("fold_in", model.fold_in(new, axis)), ("update", model.update(new))):
+        found = occurrence(larger, test)
+        share = (found - low) / (high - low)
+        print(f"{way} {found:.3f} ({100 * share:.1f} % of the way), ", end="")
+    print()
+    works = {"fold_in": lambda: model.fold_in(new, axis), "update": lambda: model.update(new)}
+    for way, (clock, processors) in shortest(works, repeats).items():
+        print(f"  {way}: {1000 * clock:.1f} ms ({1000 * processors:.1f} of processors)", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--zeros", choices=("missing", "observed"), default="missing")
+    parser.add_argument("--components", type=int, default=10)
     options = parser.parse_args()
-    file = options.data and options.data / "nips.parquet"
-    if file and file.exists():
-        tensor = tf.read_counts(file, axes=["author", "word", "year"], value="count")
-    else:
-        tensor = tf.load_demo()
+    files = {name: options.data / f"{name}.parquet" for name in AXES if options.data}
+    found = {
+        name: tf.read_counts(file, axes=AXES[name], value="count")
+        for name, file in files.items()
+        if file.exists()
+    }
+    found = found or {"demo": tf.load_demo()}
+    if options.zeros == "observed":
+        for name, tensor in found.items():
+            report_observed(name, tensor, options.components, options.repeats)
+        return
+    tensor = next(iter(found.values()))
     axis = tensor.names[0]
     old, new = newcomers(tensor, axis)
-    model = tf.VAEBPTF(amount="negative-binomial", max_iter=4).fit(
+    model = tf.VAEBPTF(zeros="missing", amount="negative-binomial", max_iter=4).fit(
         old
     )  # what a fold-in costs does not depend on the fit
     print(f"a model of {old.nnz:,} cells, {len(old.axis(axis)):,} labels on axis {axis!r}")

@@ -22,7 +22,7 @@ from tallyfold.evaluation.fit_and_score import peak_memory
 MODELS = {
     "main-effects": lambda n_components, **p: tf.MainEffects(**p),
     "bptf": lambda **p: tf.BPTF(tol=0.0, **p),
-    "vae-bptf": lambda **p: tf.VAEBPTF(amount="negative-binomial", tol=0.0, **p),
+    "vae-bptf": lambda **p: tf.VAEBPTF(zeros="missing", amount="negative-binomial", tol=0.0, **p),
     "vae-bptf-paper": lambda **p: tf.VAEBPTF.paper(tol=0.0, **p),
 }
 

@@ -24,7 +24,7 @@ def watched(model: tf.VAEBPTF, train: tf.CountTensor) -> list[tuple[float, float
 
 
 def report(name: str, train: tf.CountTensor) -> None:
-    marks = watched(tf.VAEBPTF(amount="negative-binomial"), train)
+    marks = watched(tf.VAEBPTF(zeros="missing", amount="negative-binomial"), train)
     final = marks[-1][1]
     close = next(seconds for seconds, score in marks if score >= final - CLOSE)
     print(

@@ -95,12 +95,14 @@ def fold_in(data: Path, rows: Path) -> None:
         busy = new.sel(word=words).compact().filter(min_nonzeros={"author": 10})
         shown, hidden = tf.split(busy, 0.3, random_state=seed)
         shown = shown.compact()
-        base = tf.VAEBPTF(amount="negative-binomial", random_state=seed).fit(old)
+        base = tf.VAEBPTF(zeros="missing", amount="negative-binomial", random_state=seed).fit(old)
         base.fold_in(shown, "author")  # compiled before it is timed
         begin = time.perf_counter()
         model = base.fold_in(shown, "author")
         seconds = time.perf_counter() - begin
-        refit = tf.VAEBPTF(amount="negative-binomial", random_state=seed).fit(joined(old, shown))
+        refit = tf.VAEBPTF(zeros="missing", amount="negative-binomial", random_state=seed).fit(
+            joined(old, shown)
+        )
         row = {
             "seed": seed,
             "authors": len(shown.axis("author")),
@@ -136,6 +138,7 @@ def recovery(rows: Path) -> None:
             if (seed, n_components) in done:
                 continue
             model = tf.VAEBPTF(
+                zeros="missing",
                 amount="negative-binomial",
                 n_components=n_components,
                 prior_shape=0.5,

@@ -10,20 +10,16 @@ measure a model anew, delete its files.
 """
 
 import argparse
-import time
-import traceback
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 import tallyfold as tf
+from kept_rows import limited_to, listed, run_missing, timed
 from rivals.boosting import fit_boosting
 from rivals.histograms import Rival, fit_constant
 from rivals.rating_biases import fit_rating_biases
 from tallyfold.evaluation.metrics import scores_of
-from tallyfold.evaluation.row_folder import RowFolder
-from tallyfold.kernels.threads import use_threads
 
 METRICS = ("log-pmf-positive", "mae-median", "coverage-80")
 SPLITS = 5
@@ -76,9 +72,11 @@ MODELS = {
     "rating biases": Way(
         lambda train, threads, groups: fit_rating_biases(train), only_ratings=True
     ),
-    "VAE-BPTF (negative binomial)": library(lambda: tf.VAEBPTF(amount="negative-binomial")),
+    "VAE-BPTF (negative binomial)": library(
+        lambda: tf.VAEBPTF(zeros="missing", amount="negative-binomial")
+    ),
     "margins": library(lambda: tf.Margins()),
-    "VAE-BPTF": library(lambda: tf.VAEBPTF()),
+    "VAE-BPTF": library(lambda: tf.VAEBPTF(zeros="missing")),
 }
 
 
@@ -95,78 +93,28 @@ def parts(folder, name, split):
 
 
 def run(folder, rows, tensors, models, splits, threads):
-    """Fit and score what has no rows yet; what fails is shown, has no rows, and is tried again."""
-    kept = RowFolder(rows)
-    for split in splits:
-        for name in tensors:
-            missing = [
-                label
-                for label in models
-                if kept.read((name, split, label)) is None
-                and (TENSORS[name].ratings or not MODELS[label].only_ratings)
-            ]
-            if not missing:
-                continue
-            train, test, groups = parts(folder, name, split)
-            for label in missing:
-                try:
-                    row = measure(label, train, test, groups, threads)
-                except Exception:
-                    print(f"{name}, split {split}, {label}: failed", flush=True)
-                    traceback.print_exc()
-                    continue
-                scores = row.pop("scores")
-                key = {"dataset": name, "split": "cells", "zeros": "missing", "model": label}
-                row |= key | {"seed": split, "version": tf.__version__}
-                kept.write(
-                    (name, split, label),
-                    [row | {"metric": metric, "value": scores[metric]} for metric in METRICS],
-                )
-                numbers = ", ".join(f"{metric} {scores[metric]:.4f}" for metric in METRICS)
-                print(
-                    f"{name}, split {split}, {label}: {numbers}, {row['seconds']:.1f} s", flush=True
-                )
+    """Fit and score what has no rows yet."""
+    run_missing(
+        rows,
+        [(name, split) for split in splits for name in tensors],
+        lambda name: [
+            label for label in models if TENSORS[name].ratings or not MODELS[label].only_ratings
+        ],
+        lambda name, split: parts(folder, name, split),
+        lambda label, *data: measure(label, *data, threads),
+        {"split": "cells", "zeros": "missing"},
+    )
 
 
 def measure(label, train, test, groups, threads):
     """Fit one model, by the clock, and score it."""
+    fitted, row = timed(lambda: MODELS[label].fit(train, threads, groups), threads)
     with limited_to(threads):
-        begin = time.perf_counter()
-        fitted = MODELS[label].fit(train, threads, groups)
-        seconds = time.perf_counter() - begin
         if isinstance(fitted, Rival):
             scores = fitted.scores(test)
         else:
             scores = scores_of(fitted, test, METRICS)
-    cells = {"train_cells": train.nnz, "test_cells": test.nnz}
-    return cells | {"seconds": seconds, "scores": scores}
-
-
-def limited_to(threads):
-    """Hold BLAS, torch and our own kernels to so many threads."""
-    import torch
-    from threadpoolctl import threadpool_limits
-
-    torch.set_num_threads(threads)
-    stack = ExitStack()
-    stack.enter_context(threadpool_limits(threads))
-    stack.enter_context(use_threads(threads))
-    return stack
-
-
-def listed(known, kind=str):
-    """Return a reader of a list with commas of known things."""
-
-    def read(text):
-        chosen = [kind(word.strip()) for word in text.split(",")]
-        unknown = [word for word in chosen if word not in known]
-        if unknown:
-            raise argparse.ArgumentTypeError(
-                f"{unknown[0]!r} is none of {', '.join(map(str, known))}"
-            )
-        return chosen
-
-    return read
+    return row | {"train_cells": train.nnz, "test_cells": test.nnz, "scores": scores}
 
 
 def main() -> None:

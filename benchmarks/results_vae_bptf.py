@@ -72,18 +72,18 @@ def plain(make: Callable[[], CountModel]) -> Callable[[tf.CountTensor], list[Cou
 
 
 MODELS = {
-    "VAE-BPTF": (plain(tf.VAEBPTF), SPLITS),
+    "VAE-BPTF": (plain(lambda: tf.VAEBPTF(zeros="missing")), SPLITS),
     "BPTF, tuned": (bptf, SPLITS),
     "main effects": (plain(tf.MainEffects), SPLITS),
     "constant, negative binomial": (plain(tf.Constant), SPLITS),
     "constant, Poisson": (plain(lambda: tf.Constant(likelihood="poisson")), SPLITS),
     "VAE-BPTF, mixture of 3": (
-        plain(lambda: tf.VAEBPTF(amount="negative-binomial", n_members=MEMBERS)),
+        plain(lambda: tf.VAEBPTF(zeros="missing", amount="negative-binomial", n_members=MEMBERS)),
         1,
     ),
     "BPTF, tuned, mixture of 3": (bptf_mixture, 1),
     "VAE-BPTF, no interactions": (
-        plain(lambda: tf.VAEBPTF(amount="negative-binomial", interactions="none")),
+        plain(lambda: tf.VAEBPTF(zeros="missing", amount="negative-binomial", interactions="none")),
         1,
     ),
     "MLP-TF, tuned": (mlp, 1),

@@ -56,39 +56,47 @@ OBSERVED = {"zeros": "observed"}
 PAPER = {"n_components": 3, "max_iter": 12}
 
 FITS = {
-    "vae-bptf": lambda: tf.VAEBPTF(amount="negative-binomial", n_components=4),
+    "vae-bptf": lambda: tf.VAEBPTF(zeros="missing", amount="negative-binomial", n_components=4),
     "vae-bptf, few iterations": lambda: tf.VAEBPTF(
-        amount="negative-binomial", n_components=3, max_iter=12
+        zeros="missing", amount="negative-binomial", n_components=3, max_iter=12
     ),
     "vae-bptf, no validation": lambda: tf.VAEBPTF(
-        amount="negative-binomial", n_components=3, validation=None, max_iter=20
+        zeros="missing", amount="negative-binomial", n_components=3, validation=None, max_iter=20
     ),
     "vae-bptf, zeros observed": lambda: tf.VAEBPTF(
         amount="negative-binomial", n_components=3, max_iter=20, **OBSERVED
     ),
     "vae-bptf, chosen likelihood": lambda: tf.VAEBPTF(
-        amount="negative-binomial", n_components=3, max_iter=16, likelihood="auto"
+        zeros="missing", amount="negative-binomial", n_components=3, max_iter=16, likelihood="auto"
     ),
     "vae-bptf, negative binomial": lambda: tf.VAEBPTF(
-        amount="negative-binomial", n_components=3, max_iter=16, likelihood="negative-binomial"
+        zeros="missing",
+        amount="negative-binomial",
+        n_components=3,
+        max_iter=16,
+        likelihood="negative-binomial",
     ),
     "vae-bptf, no interactions": lambda: tf.VAEBPTF(
-        amount="negative-binomial", n_components=3, max_iter=30, interactions="none"
+        zeros="missing",
+        amount="negative-binomial",
+        n_components=3,
+        max_iter=30,
+        interactions="none",
     ),
     "vae-bptf, not truncated": lambda: tf.VAEBPTF(
-        amount="negative-binomial", n_components=3, max_iter=16, truncated=False
+        zeros="missing", amount="negative-binomial", n_components=3, max_iter=16, truncated=False
     ),
     "vae-bptf, members": lambda: tf.VAEBPTF(
-        amount="negative-binomial", n_components=2, max_iter=12, n_members=2
+        zeros="missing", amount="negative-binomial", n_components=2, max_iter=12, n_members=2
     ),
     "vae-bptf, batches": lambda: tf.VAEBPTF(
-        amount="negative-binomial", n_components=3, max_iter=16, batch_entities=10
+        zeros="missing", amount="negative-binomial", n_components=3, max_iter=16, batch_entities=10
     ),
     "vae-bptf, numpy": lambda: tf.VAEBPTF(
-        amount="negative-binomial", n_components=3, max_iter=12, backend="numpy"
+        zeros="missing", amount="negative-binomial", n_components=3, max_iter=12, backend="numpy"
     ),
     "vae-bptf, torch": lambda: tf.VAEBPTF(
-        amount="negative-binomial", n_components=3, max_iter=12, backend="torch"
+        zeros="missing", amount="negative-binomial", n_components=3, max_iter=12, backend="torch"
     ),
     "paper": lambda: tf.VAEBPTF.paper(**PAPER),
     "paper, zeros observed": lambda: tf.VAEBPTF.paper(**PAPER, **OBSERVED),
@@ -176,11 +184,15 @@ def fold_in_numbers(counts):
     of = {"axes": list(counts.names), "value": "count"}
     old = tf.CountTensor.from_frame(frame[~is_new], **of)
     new = tf.CountTensor.from_frame(frame[is_new], **of)
-    model = tf.VAEBPTF(amount="negative-binomial", n_components=3, max_iter=40).fit(old)
+    model = tf.VAEBPTF(
+        zeros="missing", amount="negative-binomial", n_components=3, max_iter=40
+    ).fit(old)
     found = {f"fold-in {k}": v for k, v in numbers_of(model.fold_in(new, axis), counts).items()}
     early, late = tf.split(old, test_size=0.1, random_state=1)
     model = (
-        tf.VAEBPTF(amount="negative-binomial", n_components=3, max_iter=40).fit(early).partial(late)
+        tf.VAEBPTF(zeros="missing", amount="negative-binomial", n_components=3, max_iter=40)
+        .fit(early)
+        .partial(late)
     )
     return found | {f"partial {k}": v for k, v in numbers_of(model, old).items()}
 

@@ -217,7 +217,9 @@ def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         "margins",
         "main effects",
         "BPTF",
-        "largest components of VAE-BPTF",
+        "the components of VAE-BPTF",
+        "whether   how many   AUC within",
+        "Expected in the hidden cells, and not there",
     ):
         assert line in result.out
     lines = [line for line in result.out.splitlines() if str(tmp_path) not in line]

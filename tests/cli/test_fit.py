@@ -18,7 +18,8 @@ from tallyfold.errors import ParameterError
 from tallyfold.models.vae_bptf import VAEBPTF
 
 AXES = ("--axes", "author,word,year", "--value", "count")
-QUICK = (*AXES, "--model", "bptf", "--components", "2", "--max-iter", "6")
+BPTF = (*AXES, "--model", "bptf", "--components", "2", "--max-iter", "6")
+QUICK = (*BPTF, "--zeros", "missing")
 
 
 def test_help_has_examples(run):
@@ -348,7 +349,7 @@ def test_long_fits_write_a_line_now_and_then_where_there_is_no_terminal(
 
 def test_zeros_observed_reaches_the_model(run, events, tmp_path):
     given = ("--zeros", "observed", "--holdout", "0.2", "--json")
-    result = run("fit", events, *QUICK, *given, "--out", tmp_path / "m")
+    result = run("fit", events, *BPTF, *given, "--out", tmp_path / "m")
     document = json.loads(result.out)
     assert document["parameters"]["zeros"] == "observed"
     scores = document["scores"]["bptf"]

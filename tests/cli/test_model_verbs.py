@@ -9,7 +9,7 @@ import pytest
 import tallyfold as tf
 from tallyfold.evaluation.profiles import profile, top_entities
 
-VERBS = ("score", "surprise", "top", "components", "profile", "fold-in", "compare")
+VERBS = ("score", "surprise", "top", "components", "profile", "fold-in", "update", "compare")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -88,7 +88,8 @@ def test_cells_of_unknown_labels_are_refused_or_left_out(run, folder, frame, tmp
     result = run(*given, "--unknown", "skip")
     assert "left out" in result.err
     assert json.loads(result.out)["cells"] == len(frame)
-    assert run(*given, "--unknown", "prior").code == 2
+    assert run(*given, "--unknown", "prior").code == (2 if verb == "score" else 0)
+    assert run(*given, "--unknown", "ask").code == 2
 
 
 def test_a_tensor_of_other_axes_is_refused(run, folder, tmp_path):
@@ -106,6 +107,7 @@ def test_scores_that_a_model_has_not_are_dashes(run, tensor, events, tmp_path):
     assert "–" not in lines[-2]
     axes = ("--axes", "author,word,year", "--value", "count")
     given = (*axes, "--models", "ntf-ls", "--max-iter", "3", "--holdout", "0.25")
+    given = (*given, "--zeros", "missing")
     lines = run("compare", events, *given).out.splitlines()
     assert "25 % held out" in lines[0]
     assert lines[-1].split().count("–") == 2
@@ -198,7 +200,7 @@ def test_fold_in_adds_labels(run, frame, tmp_path):
     is_new = frame["author"].isin(["author 1", "author 2"])
     axes = ["author", "word", "year"]
     old = tf.CountTensor.from_frame(frame[~is_new], axes, "count")
-    model = tf.VAEBPTF(n_components=2, max_iter=8).fit(old)
+    model = tf.VAEBPTF(zeros="missing", n_components=2, max_iter=8).fit(old)
     model.save(tmp_path / "m")
     frame[is_new].to_csv(tmp_path / "new.csv", index=False)
     given = ("--axis", "author", "--value", "count", "--out", tmp_path / "m2")
@@ -226,6 +228,38 @@ def test_fold_in_of_another_model_is_refused(run, folder, events, tmp_path):
     assert not (tmp_path / "m2").exists()
 
 
+# -- update ---------------------------------------------------------------------------------------
+
+
+def test_update_takes_known_and_new_labels(run, frame, tmp_path):
+    axes = ["author", "word", "year"]
+    is_new = frame["author"].isin(["author 1", "author 2"]) | (frame["year"] == frame["year"].max())
+    is_new |= np.arange(len(frame)) % 10 == 0
+    model = tf.Margins().fit(tf.CountTensor.from_frame(frame[~is_new], axes, "count"))
+    model.save(tmp_path / "m")
+    frame[is_new].to_csv(tmp_path / "new.csv", index=False)
+    given = (tmp_path / "m", tmp_path / "new.csv", "--value", "count", "--out", tmp_path / "m2")
+    result = run("update", *given)
+    assert (result.code, result.err) == (0, "")
+    assert "author has 3 new labels, 30 in all; year has 1 new label" in result.out
+    new = tf.CountTensor.from_frame(frame[is_new], axes, "count")
+    found = tf.load(tmp_path / "m2").predict(new)
+    np.testing.assert_allclose(found, model.update(new).predict(new))
+    result = run("update", *given)
+    assert result.code == 2
+    assert "--overwrite" in result.err
+    assert "3 new labels" in run("update", *given, "--overwrite").out
+    again = (tmp_path / "m2", *given[1:-1], tmp_path / "m3")
+    assert "no label is new" in run("update", *again).out
+
+
+def test_update_of_another_model_is_refused(run, folder, events, tmp_path):
+    result = run("update", folder, events, "--value", "count", "--out", tmp_path / "m2")
+    assert result.code == 2
+    assert "holds bptf" in result.err
+    assert not (tmp_path / "m2").exists()
+
+
 # -- compare --------------------------------------------------------------------------------------
 
 AXES = ("--axes", "author,word,year", "--value", "count")
@@ -233,7 +267,7 @@ QUICK = (*AXES, "--models", "bptf,ptf-kl", "--max-iter", "4", "-k", "2")
 
 
 def test_compare_has_means_and_standard_errors(run, events, tensor):
-    result = run("compare", events, *QUICK, "--seeds", "3", "--json")
+    result = run("compare", events, *QUICK, "--zeros", "missing", "--seeds", "3", "--json")
     found = json.loads(result.out)
     assert list(found) == [
         "constant", "main effects", "margins", "bptf", "ptf-kl",
@@ -248,8 +282,10 @@ def test_compare_has_means_and_standard_errors(run, events, tensor):
     assert found["bptf"]["seeds"] == 3
 
 
-def test_compare_shows_a_table_and_goes_on_from_its_rows(run, events, tmp_path):
+@pytest.mark.parametrize("zeros", ["missing", "observed"])
+def test_compare_shows_a_table_and_goes_on_from_its_rows(run, events, tmp_path, zeros):
     given = ("compare", events, *QUICK, "--seeds", "2", "--out", tmp_path / "rows")
+    given = (*given, "--zeros", zeros)
     first = run(*given)
     assert first.code == 0
     assert " ±0." in first.out

@@ -17,8 +17,11 @@ def test_help_has_examples(run):
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
-        ((), lambda tensor: tf.split(tensor, 0.2, random_state=0)),
-        (("--holdout", "0.3", "--seed", "4"), lambda t: tf.split(t, 0.3, random_state=4)),
+        (("--cells", "nonzero"), lambda tensor: tf.split(tensor, 0.2, random_state=0)),
+        (
+            ("--holdout", "0.3", "--seed", "4", "--cells", "nonzero"),
+            lambda t: tf.split(t, 0.3, random_state=4),
+        ),
         (("--by-entity", "author"), lambda t: tf.split_entities(t, "author", 0.2, random_state=0)),
         (("--after", "year=2008"), lambda t: tf.split_time(t, "year", after=2008)),
     ],

@@ -62,3 +62,33 @@ def test_surprise_refuses_a_tail_that_is_none(run, folder, events):
     result = run("surprise", folder, events, "--value", "count", "--tail", "left")
     assert result.code == 2
     assert "'upper' or 'lower' or 'both'" in result.err
+
+
+def test_surprise_lists_what_did_not_happen(run, tensor, frame, tmp_path):
+    model = tf.BPTF(n_components=2, zeros="observed", max_iter=20).fit(tensor)
+    model.save(tmp_path / "m")
+    frame.to_parquet(tmp_path / "new.parquet")
+    given = ("surprise", tmp_path / "m", tmp_path / "new.parquet", "--value", "count")
+    found = json.loads(run(*given, "--absent", "4", "--tail", "lower", "--json").out)["top"]
+    wanted = surprise(model, tensor, absent=4, tail="lower", top=20)
+    assert [row["count"] for row in found] == wanted["count"].tolist()
+    assert [row["author"] for row in found] == wanted["author"].tolist()
+    lines = run(*given, "--absent", "4").out.splitlines()
+    assert "probability" in lines[1]
+    assert run(*given, "--absent", "4", "--tail", "upper").code == 2
+    found = json.loads(run(*given, "--given", "nonzero", "--json", "--top", "3").out)["top"]
+    assert [row["p"] for row in found] == surprise(model, tensor, given="nonzero")["p"].tolist()[:3]
+
+
+def test_surprise_takes_unknown_labels_as_average_ones(run, folder, model, frame, tmp_path):
+    more = pd.concat([frame, frame.iloc[:7].assign(author="nobody")])
+    more.to_parquet(tmp_path / "more.parquet")
+    given = ("surprise", folder, tmp_path / "more.parquet", "--value", "count")
+    result = run(*given)
+    assert "--unknown prior takes an average label" in result.err
+    assert run(*given, "--unknown", "prior", "--out", tmp_path / "all.csv").code == 0
+    found = pd.read_csv(tmp_path / "all.csv")
+    own = found[found["author"] == "nobody"]
+    assert len(own) == 7
+    wanted = model.predict(own[["author", "word", "year"]], unknown="prior")
+    assert own["mean"].tolist() == [float(each) for each in wanted]

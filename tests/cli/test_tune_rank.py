@@ -61,6 +61,8 @@ def test_tune_finds_and_writes_the_best(run, counts, tmp_path):
         "count",
         *QUICK,
         *choices,
+        "--zeros",
+        "missing",
         "--out",
         out,
     )
@@ -69,6 +71,7 @@ def test_tune_finds_and_writes_the_best(run, counts, tmp_path):
     assert "trial 2 of 2: complete" in result.err  # a log where there is no terminal
     document = json.loads(out.read_text())
     assert document["parameters"]["max_iter"] == 3
+    assert document["parameters"]["zeros"] == "missing"
     assert f"best: n_components={document['parameters']['n_components']}" in result.out
     tf.MODELS[document["model"]](**document["parameters"]).fit(tf.read_counts(counts))
 

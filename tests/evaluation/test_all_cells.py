@@ -14,6 +14,7 @@ from tallyfold.evaluation.metrics import METRICS, scores_of
 from tallyfold.evaluation.predictions import Predictions
 from tallyfold.evaluation.ranking import ranked_lists, ranking
 from tallyfold.models import scoring
+from tallyfold.models.scoring import say_counts_only
 
 SHAPE = (14, 11, 8)
 ALL = np.stack(np.unravel_index(np.arange(np.prod(SHAPE)), SHAPE), axis=1)
@@ -234,3 +235,16 @@ def test_a_true_distribution_scores_best():
     assert empty_cells.draw_empty_cells(test).exact
     model = tf.Constant(zeros="observed", likelihood="poisson").fit(tensor)
     assert METRICS["log-score"].compute(model, test) == pytest.approx(wanted, abs=0.02)
+
+
+def test_a_score_without_zeros_says_so_once(caplog):
+    tensor = tf.simulate((12, 10, 8), 2, density=0.3).tensor
+    model = tf.MainEffects(zeros="observed", max_iter=5)
+    say_counts_only.cache_clear()
+    train, test = tf.split(tensor, 0.2, cells="all")
+    model.fit(train).score(test)
+    tf.MainEffects(zeros="missing", max_iter=5).fit(train).score(tensor)
+    assert "split" not in caplog.text
+    model.score(tensor)
+    model.score(tensor)
+    assert caplog.text.count("split(tensor, cells='all')") == 1

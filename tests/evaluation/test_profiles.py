@@ -195,10 +195,11 @@ def test_a_ranking_does_not_depend_on_the_seed_of_its_spread():
     assert first.attrs["by"] == "factors"
 
 
+@pytest.mark.parametrize("zeros", ["missing", "observed"])
 @pytest.mark.parametrize("make", [tf.VAEBPTF, tf.BPTF, tf.PTFKL])
-def test_with_all_other_axes_given_it_is_the_rate_that_the_model_predicts(make):
+def test_with_all_other_axes_given_it_is_the_rate_that_the_model_predicts(make, zeros):
     tensor = tf.simulate((20, 30, 6), 3, density=0.3, random_state=4).tensor
-    model = make(n_components=3, max_iter=12).fit(tensor)
+    model = make(zeros=zeros, n_components=3, max_iter=12).fit(tensor)
     labels = [axis.label(2) for axis in tensor.axes]
     found = top_entities(model, "axis_1", {"axis_0": labels[0], "axis_2": labels[2]}, top=30)
     assert found.attrs["by"] == "rate"

@@ -161,7 +161,8 @@ def test_saved_parameters_make_the_model_again(tensor, fits, tmp_path):
     )
     found.save(tmp_path / "best.json")
     document = json.loads((tmp_path / "best.json").read_text())
-    assert document["parameters"] == {"max_iter": 33, "n_components": 3, "prior_shape": 1.0}
+    wanted = {"max_iter": 33, "n_components": 3, "prior_shape": 1.0, "zeros": "missing"}
+    assert document["parameters"] == wanted
     again = MODELS[document["model"]](**document["parameters"])
     assert again.get_params() == found.model().get_params()
     assert os.listdir(tmp_path) == ["best.json"]

@@ -22,7 +22,9 @@ TENSOR = tf.simulate((30, 20, 10), 2, density=0.2, random_state=0).tensor
 FITS = {
     "bptf": tf.BPTF(n_components=2, max_iter=25, tol=0, backend="numpy"),
     "bptf-gibbs": tf.GibbsBPTF(n_components=2, burn_in=10, n_draws=10, thin=1, backend="numpy"),
-    "vae-bptf": tf.VAEBPTF(n_components=2, max_iter=8, n_members=2, backend="numpy"),
+    "vae-bptf": tf.VAEBPTF(
+        zeros="missing", n_components=2, max_iter=8, n_members=2, backend="numpy"
+    ),
 }
 
 

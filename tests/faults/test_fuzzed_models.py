@@ -54,7 +54,12 @@ def folders(small, tmp_path_factory):
 
 def mixture(tensor):
     return tf.VAEBPTF(
-        n_components=2, max_iter=4, n_members=2, likelihood="negative-binomial", validation=0.3
+        zeros="missing",
+        n_components=2,
+        max_iter=4,
+        n_members=2,
+        likelihood="negative-binomial",
+        validation=0.3,
     ).fit(tensor)
 
 
@@ -62,7 +67,11 @@ def with_combinations(tensor):
     """Fit multipliers of two axes to counts that have such an effect, whatever the tensor."""
     pairs = simulate_pairs((20, 15, 10)).tensor
     model = tf.VAEBPTF(
-        amount="negative-binomial", n_components=2, max_iter=6, interactions=[["item", "day"]]
+        zeros="missing",
+        amount="negative-binomial",
+        n_components=2,
+        max_iter=6,
+        interactions=[["item", "day"]],
     ).fit(pairs)
     assert model.fitted_.derived
     return model

@@ -24,9 +24,14 @@ FITS = {
         lambda seed: tf.BPTF(n_components=3, max_iter=8, backend="numba", random_state=seed),
         3,
     ),
-    "vae-bptf": (lambda seed: tf.VAEBPTF(n_components=3, max_iter=4, random_state=seed), 2),
+    "vae-bptf": (
+        lambda seed: tf.VAEBPTF(zeros="missing", n_components=3, max_iter=4, random_state=seed),
+        2,
+    ),
     "vae-bptf, members": (
-        lambda seed: tf.VAEBPTF(n_components=2, max_iter=3, n_members=2, random_state=seed),
+        lambda seed: tf.VAEBPTF(
+            zeros="missing", n_components=2, max_iter=3, n_members=2, random_state=seed
+        ),
         1,
     ),
     "gibbs": (

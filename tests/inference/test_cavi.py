@@ -13,6 +13,7 @@ from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
 from tallyfold.inference.schemes.cavi import CAVIStep
 from tallyfold.posterior.gamma_posterior import GammaTable
+from tallyfold.probability import gamma
 from tallyfold.probability.counts import COUNTS
 
 LIKELIHOODS = list(COUNTS)
@@ -113,6 +114,81 @@ def test_observed_zeros_equal_a_dense_sum_over_all_cells(tensor):
     poisson = tensor.counts @ np.log(g) - lam.sum()
     constant = COUNTS["poisson", False].log_pmf(tensor.counts, 1.0).sum() + tensor.nnz
     assert terms.bound(geo, mean, None) == pytest.approx(poisson + constant)
+
+
+@pytest.fixture(scope="module")
+def part():
+    """A part of all cells, of which some days were taken away whole."""
+    whole = tf.simulate((12, 9, 6), 3, density=0.3, random_state=1).tensor
+    return tf.split_time(tf.split(whole, 0.3, cells="all").train, "axis_2", after="axis_2-4").train
+
+
+def gated(part, **parameters):
+    return step_for(part, zeros=True, gates=[None, (0, 2)], gate=1, **parameters)
+
+
+def dense_gate(step, state, part):
+    """Return the mean multipliers of all cells, and which cells there are."""
+    cells = np.stack(np.unravel_index(np.arange(part.size), part.shape), axis=1).astype(np.int32)
+    multipliers = step.gated(state).multipliers(cells).reshape(part.shape)
+    there = np.einsum("i,j,l->ijl", *(seen.astype(float) for seen in step.cells.covered))
+    return multipliers, there * step.cells.share
+
+
+@pytest.mark.parametrize("prior_rate", [None, 2.0])
+def test_the_bound_rises_with_a_gate(prior_rate, part):
+    """The shape of the gate's prior is learnt in sweeps 1 to 4, 8, 16 and 32, else fixed."""
+    step = gated(part, prior_rate=prior_rate)
+    state, bounds, shapes = step.start(), [], set()
+    for iteration in range(1, 40):
+        state, bound = step.advance(state, iteration)
+        bounds.append(bound)
+        shapes.add(state.gate.shape)
+    assert np.all(np.diff(bounds) > -1e-9 * abs(bounds[-1]))
+    assert 4 < len(shapes) < 9
+
+
+def test_a_gate_equals_dense_sums_over_all_cells(part):
+    step = gated(part)
+    state, _ = step.advance(step.start(), 1)
+    state, bound = step.advance(state, 2)
+    gate, there = dense_gate(step, state, part)
+    mean, geo = state.posterior.means, state.posterior.geometric_means
+    rate = np.einsum("ik,jk,lk->ijlk", *mean) * (gate * there)[..., None]
+    terms = step.terms(state, step.cells)
+    for axis in range(3):
+        _, exposure = terms.sums(axis, geo, mean, None)
+        own = rate.sum(axis=tuple(m for m in range(3) if m != axis))
+        np.testing.assert_allclose(exposure * mean[axis], own)
+    assert not exposure[-1].any()  # the last day was taken away: nothing is known of it
+
+    table, g = state.gate.table, state.gate.shape
+    own = step._gates[1]
+    exposure_P1 = np.append(*step.sums(state.gate, mean).gate_exposure())
+    np.testing.assert_allclose(table.shape_DK[:, 0], g + np.append(own.counts_P, 0))
+    np.testing.assert_allclose(table.rate_DK[:, 0], g + exposure_P1)
+
+    seen, row_N = tuple(part.indices.T), own.rows(part.indices)
+    log_g = np.log(np.einsum("ik,jk,lk->ijl", *geo)[seen])
+    log_u = digamma(table.shape_DK[row_N, 0]) - np.log(table.rate_DK[row_N, 0])
+    constant = COUNTS["poisson", False].log_pmf(part.counts, 1.0).sum() + part.nnz
+    expected = part.counts @ (log_g + log_u) - rate.sum() + constant
+    kl_P1 = gamma.kl(table.shape_DK, table.rate_DK, g, g)[:, 0]
+    n_pairs = step.cells.covered[0].sum() * step.cells.covered[2].sum()
+    expected -= kl_P1[:-1].sum() + (n_pairs - len(own.counts_P)) * kl_P1[-1]
+    priors = zip(state.posterior.axes, state.prior_rate_M, strict=True)
+    expected -= sum(step.divergence(each, prior_rate) for each, prior_rate in priors)
+    assert bound == pytest.approx(expected, rel=1e-10)
+
+
+def test_a_hidden_share_scales_the_exposures(tensor):
+    train = tf.split(tensor, 0.4, cells="all").train
+    step = step_for(train, zeros=True)
+    state = step.start()
+    mean = state.posterior.means
+    _, exposure = step.terms(state, step.cells).sums(0, mean, mean, None)
+    assert step.cells.share == pytest.approx(0.6)
+    assert exposure[0] == pytest.approx(0.6 * np.einsum("jk,lk->k", mean[1], mean[2]))
 
 
 def test_a_sweep_leaves_the_state_it_was_given(tensor):

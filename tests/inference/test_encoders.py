@@ -294,7 +294,14 @@ def test_sweeps_that_predict_nothing_do_no_harm(truth, monkeypatch):
 
 def test_a_fit_that_would_stop_at_once_visits_the_encoders_all_the_same(truth):
     """The first visit is better than sweeps, so that a second one is needed to see the end."""
-    model = tf.VAEBPTF(amount="negative-binomial", n_components=2, tol=1e9, patience=1, max_iter=30)
+    model = tf.VAEBPTF(
+        zeros="missing",
+        amount="negative-binomial",
+        n_components=2,
+        tol=1e9,
+        patience=1,
+        max_iter=30,
+    )
     phases = model.fit(truth.tensor).history_["phase"].tolist()
     assert phases.count("encoders") == 2
     assert phases[:-2] == ["sweeps"] * (len(phases) - 2)
@@ -329,7 +336,7 @@ def copied_run(run):
 
 def test_an_effect_of_pairs_is_found_and_used(truth):
     train, test = tf.split(truth.tensor, 0.2, random_state=0)
-    model = tf.VAEBPTF(amount="negative-binomial", n_components=2).fit(train)
+    model = tf.VAEBPTF(zeros="missing", amount="negative-binomial", n_components=2).fit(train)
     assert model.score(test) > tf.BPTF(n_components=2).fit(train).score(test) + 0.15
     found = next(each for each in model.fitted_.derived if each.axes == (1, 2))
     n_cells = np.bincount(found.rows_of(train.indices), minlength=len(found.mean_P1))[:-1]
@@ -342,7 +349,9 @@ def test_an_effect_of_pairs_is_found_and_used(truth):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_where_there_is_no_such_effect_no_harm_is_done(seed):
     train, test = tf.split(simulate_pairs(strength=None, seed=seed).tensor, 0.2, random_state=0)
-    plain, model = (kind(n_components=2).fit(train) for kind in (tf.BPTF, tf.VAEBPTF))
+    plain, model = (
+        kind(zeros="missing", n_components=2).fit(train) for kind in (tf.BPTF, tf.VAEBPTF)
+    )
     assert model.score(test) > plain.score(test) - 0.01
 
 
@@ -423,7 +432,12 @@ def test_some_combinations_have_the_cells_of_these_alone(fitted, monkeypatch):
 
 def test_a_fit_on_drawn_entities_improves_too(truth):
     model = tf.VAEBPTF(
-        amount="negative-binomial", n_components=2, batch_entities=12, max_iter=18, tol=0.0
+        zeros="missing",
+        amount="negative-binomial",
+        n_components=2,
+        batch_entities=12,
+        max_iter=18,
+        tol=0.0,
     ).fit(truth.tensor)
     history = model.history_
     n_batches = int((history["phase"] == "svi").sum())

@@ -185,7 +185,7 @@ def test_a_fit_stopped_inside_the_head_and_resumed_is_the_uninterrupted_one(
     assert resumed.score(parts.test) == whole.score(parts.test)
 
 
-MODEL = {"n_components": 2, "max_iter": 5, "tol": 0.0, "patience": 99}
+MODEL = {"zeros": "missing", "n_components": 2, "max_iter": 5, "tol": 0.0, "patience": 99}
 
 
 @pytest.fixture

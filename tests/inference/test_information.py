@@ -11,6 +11,8 @@ from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.encoders.information import (
     cells_information,
     count_information,
+    information_of,
+    occurrence_information,
     with_widths,
 )
 from tallyfold.posterior.gamma_factors import GammaFactors
@@ -43,6 +45,15 @@ def test_almost_nothing_is_told_by_a_count_that_is_always_one():
     assert np.all(np.isfinite(count_information(np.array([0.0, 1e12]), True, 0.5)))
 
 
+@pytest.mark.parametrize("rate", [1e-9, 0.01, 0.5, 3.0])
+def test_information_of_whether_there_is_a_count(rate):
+    """Against the variance of the score of a Bernoulli variable, per cell that has a count."""
+    p = -np.expm1(-rate)
+    slope = rate * np.exp(-rate)  # of p by the log rate
+    expected = slope**2 / (p * (1 - p)) / p
+    np.testing.assert_allclose(occurrence_information(np.array([rate]))[0], expected, rtol=1e-6)
+
+
 def test_information_of_factors_is_that_of_the_full_matrix():
     rng = np.random.default_rng(0)
     means = [rng.gamma(1.0, size=(size, 3)) for size in (4, 5, 6)]
@@ -51,7 +62,13 @@ def test_information_of_factors_is_that_of_the_full_matrix():
     )
     cells = TrainingCells.of((4, 5, 6), cells_NM, rng.integers(1, 5, 80))
     _, found = cells_information(
-        means, cells, np.full(80, 1.5), COUNTS["poisson", True], None, 0.7, range(3), "numpy"
+        means,
+        cells,
+        np.full(80, 1.5),
+        information_of(COUNTS["poisson", True], None),
+        0.7,
+        range(3),
+        "numpy",
     )
     product_NK = np.prod([f[cells_NM[:, m]] for m, f in enumerate(means)], axis=0)
     share_NK = product_NK / product_NK.sum(axis=1, keepdims=True)
@@ -72,6 +89,8 @@ def test_widening_keeps_means_and_never_narrows():
     np.testing.assert_allclose(wide.mean_DK, table.mean_DK)
     assert wide.shape_DK.tolist() == [[5.0, 3.0]]
     assert GammaTable(shape, rate).widened.shape_DK is shape  # without widths as it is
+    barely = GammaTable(shape, rate, np.full((1, 2), 1e-308)).widened
+    assert np.all(barely.rate_DK > 0)  # or quantiles are none
 
 
 def test_widths_are_the_priors_shape_and_the_information_of_the_cells():
@@ -84,11 +103,11 @@ def test_widths_are_the_priors_shape_and_the_information_of_the_cells():
     derived = replace(found.derived_axis(), table=GammaTable(shape_P1, shape_P1 / 1.5))
     tables = [GammaTable(*rng.gamma(3.0, size=(2, size, 2))) for size in sizes]
     posterior = GammaPosterior(tuple(tables), (derived,)).completed(cells.seen)
-    likelihood = COUNTS["poisson", True]
-    wide = with_widths(posterior, cells, likelihood, None, 0.7, "numpy")
+    information = information_of(COUNTS["poisson", True], None)
+    wide = with_widths(posterior, cells, information, 0.7, "numpy")
     means = [table.mean_DK[:-1] for table in posterior.axes]
     fisher_N, by_axis = cells_information(
-        means, cells, np.full(60, 1.5), likelihood, None, 0.7, range(3), "numpy"
+        means, cells, np.full(60, 1.5), information, 0.7, range(3), "numpy"
     )
     for axis, table in enumerate(wide.axes):
         seen = cells.seen[axis]
@@ -106,7 +125,11 @@ def test_widths_are_the_priors_shape_and_the_information_of_the_cells():
 def test_intervals_of_rates_cover_the_truth_where_mean_field_does_not():
     truth = tf.simulate((60, 50, 40), 3, prior_shape=0.5, density=0.5, random_state=0)
     model = tf.VAEBPTF(
-        amount="negative-binomial", n_components=3, prior_shape=0.5, interactions="none"
+        zeros="missing",
+        amount="negative-binomial",
+        n_components=3,
+        prior_shape=0.5,
+        interactions="none",
     ).fit(truth.tensor)
     rng = np.random.default_rng(0)
     cells = np.stack([rng.integers(0, size, 2000) for size in truth.tensor.shape], axis=1)

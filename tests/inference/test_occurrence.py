@@ -26,6 +26,7 @@ def features(n, n_sets=2, echo=False, seed=0):
         rng.poisson(1, (n, n_sets)) * 1.0,
         rng.gamma(1, 1, (n, n_sets)),
         echo_N,
+        rng.normal(0, 0.1, (n, 1)),
     )
 
 
@@ -102,7 +103,7 @@ def made_up(n, seed):
     log_N = base_N + ratio_NS @ [1.0, 0.5]
     bent_N = log_N + 0.8 * (counts_NS[:, 0] > 2) * (counts_NS[:, 1] > 2)
     some_N = rng.random(n) < -np.expm1(-np.exp(bent_N))
-    found = Features(base_N, counts_NS, sums_NS, np.zeros(n))
+    found = Features(base_N, counts_NS, sums_NS, np.zeros(n), np.empty((n, 0)))
     return Examples(found.rows(some_N), found.rows(~some_N), np.ones((~some_N).sum()))
 
 
@@ -121,6 +122,26 @@ def test_plain_weights_change_nothing():
     np.testing.assert_allclose(plain.log_rates(cells), cells.log_base_N)
     shifted = replace(plain, line_2=np.array([1.0, 2.0]))
     np.testing.assert_allclose(shifted.log_rates(cells), 1 + 2 * cells.log_base_N)
+
+
+@pytest.mark.parametrize("n_sets", [2, 7])
+def test_a_cell_has_the_same_rate_wherever_it_stands(n_sets):
+    rng = np.random.default_rng(5)
+    n_inputs = 2 * n_sets + 4  # two of them are of neighbours
+    weights = replace(
+        OccurrenceWeights.plain(n_sets),
+        centre_D=np.zeros(n_inputs),
+        spread_D=np.ones(n_inputs),
+        power_S=rng.normal(0.4, 0.2, n_sets),
+        into_DH=rng.normal(0, 1, (n_inputs, 8)),
+        bias_H=rng.normal(0, 1, 8),
+        out_H=rng.normal(0, 1, 8),
+    )
+    cells = features(20, n_sets, echo=True)
+    whole_N = weights.log_rates(cells)
+    for n in range(20):
+        assert weights.log_rates(cells.rows([n]))[0] == whole_N[n]
+        assert np.all(weights.log_rates(cells.rows([n] * 1024)) == whole_N[n])
 
 
 def test_parts_share_the_cells():

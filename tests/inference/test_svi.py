@@ -138,8 +138,10 @@ def test_a_dispersion_is_learnt(tensor):
 def test_a_fit_by_a_few_entities_at_a_time_predicts_about_as_well():
     truth = tf.simulate((400, 30, 8), 3, density=0.15, random_state=5)
     train, test = tf.split(truth.tensor)
-    whole = tf.VAEBPTF(amount="negative-binomial", n_components=3).fit(train)
-    some = tf.VAEBPTF(amount="negative-binomial", n_components=3, batch_entities=40).fit(train)
+    whole = tf.VAEBPTF(zeros="missing", amount="negative-binomial", n_components=3).fit(train)
+    some = tf.VAEBPTF(
+        zeros="missing", amount="negative-binomial", n_components=3, batch_entities=40
+    ).fit(train)
     effects = tf.MainEffects().fit(train)
     assert some.score(test) > effects.score(test) + 0.6 * (whole.score(test) - effects.score(test))
     history = some.history_
@@ -153,6 +155,6 @@ def test_an_interrupt_before_all_entities_were_looked_at_says_so(tensor):
             raise KeyboardInterrupt
 
     with pytest.warns(InterruptedWarning, match="had not looked at all entities"):
-        tf.VAEBPTF(amount="negative-binomial", n_components=2, batch_entities=10).fit(
-            tensor, callbacks=[press]
-        )
+        tf.VAEBPTF(
+            zeros="missing", amount="negative-binomial", n_components=2, batch_entities=10
+        ).fit(tensor, callbacks=[press])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tallyfold import kernels
-from tallyfold.kernels.collapsed import collapsed_sums
+from tallyfold.kernels.collapsed import MOST_LATENT, collapsed_sums
 from tallyfold.kernels.layout import axis_layout
 
 SHAPE = 7, 5, 4
@@ -29,7 +29,7 @@ def cell_by_cell(shape, cells, means, scales, gate_N, prior_shape):
         by = [scale[at] for scale, at in zip(scales, cell, strict=True)]
         share = np.prod(rows, axis=0)
         rate = gate * share.sum()
-        count = rate / (1 - np.exp(-rate))
+        count = min(rate / (1 - np.exp(-rate)), MOST_LATENT)
         own = count * share / share.sum()
         left = [np.maximum(r - own * s, prior_shape * s) for r, s in zip(rows, by, strict=True)]
         share = np.prod(left, axis=0)

@@ -71,6 +71,16 @@ def test_a_row_has_the_same_bits_beside_any_others(n_rows):
     assert np.array_equal(probabilities(network, params_P, x_ND[::-1]), whole[::-1])
 
 
+def test_a_row_has_the_same_bits_wherever_it_stands():
+    rng = np.random.default_rng(1)
+    network = HeadNetwork(42, 64, rng.standard_normal((34, 22)).astype(np.float32))
+    params_P = rng.standard_normal(network.n_params).astype(np.float32) / 10
+    row_1D = rng.standard_normal((1, 42)).astype(np.float32)
+    alone_1B = probabilities(network, params_P, row_1D)
+    many_NB = probabilities(network, params_P, np.repeat(row_1D, BLOCK + 7, axis=0))
+    assert np.all(many_NB == alone_1B)
+
+
 def test_large_logits_are_no_harm():
     network, params_P, x_ND, _ = problem(np.float32)
     prob_NB = probabilities(network, params_P * 1e4, x_ND)

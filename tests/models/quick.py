@@ -3,6 +3,7 @@
 from tallyfold import MODELS
 
 QUICK = {
+    "zeros": "missing",
     "n_components": 2,
     "max_iter": 8,
     "burn_in": 5,
@@ -17,8 +18,12 @@ QUICK = {
 """Values for parameters of these names, where a model has them."""
 
 
+AS_IT_COMES = "vae-bptf, as it comes"
+"""The flagship by its defaults; zeros are observed in tables that hold no ratings."""
+
 FORMS = {
     "vae-bptf, negative binomial": ("vae-bptf", {"amount": "negative-binomial"}),
+    AS_IT_COMES: ("vae-bptf", {"zeros": "auto"}),
     "bptf, head": ("bptf", {"amount": "head"}),
     "bptf, by torch": ("bptf", {"backend": "torch"}),
     "vae-bptf, by torch": ("vae-bptf", {"backend": "torch"}),

@@ -1,16 +1,13 @@
 """VAE-BPTF where cells without an entry are zeros."""
 
-import logging
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import linear_sum_assignment
 
 import tallyfold as tf
 from tallyfold.data.empty_cells import draw_empty_cells
 from tallyfold.errors import InterruptedWarning, LabelError, ParameterError
-from tallyfold.models.complete_logs import say_zeros
 
 QUICK = {"zeros": "observed", "n_components": 3, "max_iter": 12}
 
@@ -115,6 +112,12 @@ def test_missing_zeros_have_no_probability(parts):
 OBSERVING = {
     "vae-bptf": lambda: tf.VAEBPTF(**QUICK),
     "bptf": lambda: tf.BPTF(zeros="observed", n_components=3, max_iter=20),
+    "bptf, gate": lambda: tf.BPTF(
+        zeros="observed", n_components=3, max_iter=20, gate=("user", "day")
+    ),
+    "bptf, nothing held out": lambda: tf.BPTF(
+        zeros="observed", n_components=3, max_iter=20, validation=None
+    ),
     "main effects": lambda: tf.MainEffects(zeros="observed"),
     "constant": lambda: tf.Constant(zeros="observed"),
     "negative binomial": lambda: tf.Constant(zeros="observed", likelihood="negative-binomial"),
@@ -159,6 +162,13 @@ def test_cells_alone_or_together(parts, model):
     cells = parts.test.indices
     some = model.probability(cells[5:9])
     np.testing.assert_allclose(model.probability(cells)[5:9], some, rtol=1e-12)
+
+
+def test_a_cell_has_the_same_bits_wherever_it_stands(parts, model):
+    for cell in parts.test.indices[:5]:
+        many = np.asfortranarray(np.tile(cell, (1024, 1)))
+        assert len(set(model.probability(many).tolist())) == 1
+        assert len(set(model.predict(many).tolist())) == 1
 
 
 def test_order_of_rows_and_threads_do_not_matter(parts, model):
@@ -247,20 +257,75 @@ def test_answers_are_heard():
     assert share[answered].mean() > 5 * share[~np.array(answered)].mean()
 
 
-def test_auto_takes_ratings_as_missing_and_says_so(caplog):
+def test_resumed_where_the_gate_was_chosen_late(tmp_path):
+    """The gate that held-out cells are best predicted with is not that of the first state."""
+    truth = tf.simulate((30, 20, 8), 2, density=0.25, axes=["user", "item", "day"], random_state=3)
+    train = tf.split(truth.tensor, 0.2, random_state=0).train
+    quick = QUICK | {"n_components": 2, "max_iter": 8}
+    straight = tf.VAEBPTF(**quick).fit(train)
+    assert straight.fitted_.derived
+    phases = straight.history_.groupby("phase")["iteration"].min()
+    for name in ("sweeps", "occurrence", "all cells", "head"):
+        folder = tmp_path / name
+
+        def stop(progress, at=int(phases[name])):
+            if progress.iteration.number == at:
+                raise KeyboardInterrupt
+
+        with pytest.warns(InterruptedWarning):
+            tf.VAEBPTF(**quick).fit(train, checkpoint=folder, callbacks=[stop])
+        resumed = tf.VAEBPTF(**quick).fit(train, checkpoint=folder, resume=True)
+        assert np.array_equal(straight.predict(train), resumed.predict(train))
+
+
+def covered(seed):
+    """Return the share of true weights within the intervals of a fit's components, by axis."""
+    truth = tf.simulate((80, 60, 25), 3, density=0.05, prior_shape=0.5, random_state=seed)
+    given = {"gate": "none", "amount": "negative-binomial"}
+    factors = tf.VAEBPTF(n_components=3, zeros="observed", **given).fit(truth.tensor).posterior_
+    means = [factors.mean(name) for name in factors.names]
+    true = [each / each.sum(axis=0) for each in truth.factors]
+    alike = sum(np.corrcoef(t.T, m.T)[:3, 3:] for t, m in zip(true, means, strict=True))
+    ours = linear_sum_assignment(-alike)[1]
+    for name, mean, own in zip(factors.names, means, true, strict=True):
+        ends = (
+            factors.quantile(name, p)[:, ours] / mean[:, ours].sum(axis=0) for p in (0.05, 0.95)
+        )
+        low, high = ends
+        inside = (low <= own) & (own <= high)
+        yield inside[own > 1e-3 * own.max(axis=0)].mean()
+
+
+def test_intervals_cover_what_was_simulated():
+    found = np.array([list(covered(seed)) for seed in range(4)])
+    assert 0.85 <= found.mean() <= 0.95
+    assert found.min() > 0.75
+
+
+def test_intervals_of_counts_cover(parts, model):
+    """Of all cells, zeros included: as whole numbers do, they cover a little more than they say."""
+    empty = draw_empty_cells(parts.test, 20_000, 0)
+    low, high = model.interval(parts.test, 0.9).T
+    some = parts.test.counts
+    hit = float(((low <= some) & (some <= high)).sum())
+    low, high = model.interval(empty.indices_ZM, 0.9).T
+    hit += float(empty.weight_Z @ ((low <= 0) & (high >= 0)))
+    assert 0.9 <= hit / (len(some) + empty.weight_Z.sum()) <= 0.995
+
+
+def test_what_always_has_a_count_does_not_grow_without_end():
+    """In an active month members borrow from their shelves for sure: no rate is large enough."""
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"user": rng.integers(0, 60, 1500), "film": rng.integers(0, 40, 1500)})
-    frame = frame.drop_duplicates()
-    frame["stars"] = rng.choice([1, 2, 3, 4, 5], len(frame), p=[0.05, 0.1, 0.2, 0.4, 0.25])
-    stars = tf.CountTensor.from_frame(frame, ["user", "film"], value="stars")
-    auto = tf.VAEBPTF(zeros="auto", n_components=2, max_iter=3)
-    assert auto.zeros_for(stars) == "missing"
-    assert auto.zeros_for(shopping()) == "observed"
-    assert tf.VAEBPTF(zeros="auto", scale=(1, 9)).zeros_for(shopping()) == "missing"
-    say_zeros.cache_clear()
-    with caplog.at_level(logging.WARNING, "tallyfold"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted = auto.fit(shopping())
-    assert "zeros='missing'" in caplog.text
-    assert fitted.fitted_.parameters["zeros"] == "observed"
-    assert fitted.get_params()["zeros"] == "auto"
+    active = rng.random((120, 20)) < 0.5
+    liked = np.arange(8) % 2 == rng.integers(0, 2, 120)[:, None]
+    filled = active[:, None, :] & (
+        rng.random((120, 8, 20)) < np.where(liked, 0.98, 0.05)[..., None]
+    )
+    frame = pd.DataFrame(np.argwhere(filled), columns=["member", "shelf", "month"])
+    tensor = tf.CountTensor.from_frame(frame, ["member", "shelf", "month"])
+    train, test = tf.split(tensor, 0.4, cells="all", random_state=0)
+    given = {"gate": ("member", "month"), "amount": "negative-binomial"}
+    model = tf.VAEBPTF(n_components=2, zeros="observed", **given).fit(train)
+    assert model.posterior_.rate_moments(train.indices)[0].max() < 20
+    own = occurrence(model, test)
+    assert own > occurrence(tf.BPTF(n_components=2, zeros="observed").fit(train), test) + 0.3

@@ -10,18 +10,19 @@ import tallyfold as tf
 from tallyfold import BPTF, VAEBPTF, MainEffects
 from tallyfold.errors import BackendError, ParameterError
 
+ENCODERS = {"zeros": "missing", "amount": "negative-binomial"}
 MODELS = {
     "main effects": (MainEffects, {"max_iter": 6}),
     "bptf": (BPTF, {"n_components": 3, "max_iter": 10}),
     "untruncated": (BPTF, {"n_components": 3, "max_iter": 10, "truncated": False}),
     "dispersed": (BPTF, {"n_components": 3, "max_iter": 10, "likelihood": "negative-binomial"}),
     "zeros": (BPTF, {"n_components": 3, "max_iter": 10, "zeros": "observed"}),
-    "encoders": (VAEBPTF, {"amount": "negative-binomial", "n_components": 2, "max_iter": 4}),
+    "encoders": (VAEBPTF, {**ENCODERS, "n_components": 2, "max_iter": 4}),
     "encoders of axes": (
         VAEBPTF,
-        {"amount": "negative-binomial", "n_components": 2, "max_iter": 4, "interactions": "none"},
+        {**ENCODERS, "n_components": 2, "max_iter": 4, "interactions": "none"},
     ),
-    "head": (VAEBPTF, {"n_components": 2, "max_iter": 4}),
+    "head": (VAEBPTF, {"zeros": "missing", "n_components": 2, "max_iter": 4}),
     "paper": (VAEBPTF.paper, {"n_components": 2, "hidden_units": 4, "max_iter": 3}),
     "paper, by error": (
         VAEBPTF.paper,

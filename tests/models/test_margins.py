@@ -12,7 +12,7 @@ import tallyfold as tf
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.inference.fit.folder import write_folder
 from tallyfold.models import members, storage
-from tallyfold.posterior.margins import UNIT
+from tallyfold.posterior.margins import UNIT, MarginTable
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def parts():
 def fitted(parts):
     return {
         "margins": tf.Margins().fit(parts.train),
-        "vae-bptf": tf.VAEBPTF(n_components=2, max_iter=10).fit(parts.train),
+        "vae-bptf": tf.VAEBPTF(zeros="missing", n_components=2, max_iter=10).fit(parts.train),
     }
 
 
@@ -59,14 +59,14 @@ def test_intervals_hold_what_they_say(name, fitted, parts):
 def test_where_rates_are_low_rank_the_flagship_has_no_head_and_is_as_good_as_bptf():
     tensor = tf.simulate((30, 20, 10), 2, density=0.3, random_state=1).tensor
     train, test = tf.split(tensor, random_state=0)
-    model = tf.VAEBPTF(n_components=2).fit(train)
+    model = tf.VAEBPTF(zeros="missing", n_components=2).fit(train)
     assert model.fitted_.head is None
     score = tf.BPTF(n_components=2).fit(train).score(test)
     assert model.score(test) == pytest.approx(score, abs=0.01)
 
 
 def test_members_with_and_without_a_head_are_mixed_by_their_rates(parts):
-    model = tf.VAEBPTF(n_components=2, max_iter=6, n_members=2).fit(parts.train)
+    model = tf.VAEBPTF(zeros="missing", n_components=2, max_iter=6, n_members=2).fit(parts.train)
     first, second = model.fitted_, model.fitted_.others[0]
     assert first.head is not None
     assert second.head is not None
@@ -113,7 +113,7 @@ def test_new_entities_are_added_to_the_margins_and_their_later_cells_predicted_b
     train, new = tensor.with_cells(~new_N).compact(), tensor.with_cells(new_N)
     first, later = (part.compact() for part in tf.split(new, 0.5, random_state=0))
     settings = {} if name == "margins" else {"n_components": 2, "max_iter": 6}
-    model = tf.MODELS[name](**settings).fit(train)
+    model = tf.MODELS[name](zeros="missing", **settings).fit(train)
     assert model.fitted_.head is not None
     folded = model.fold_in(first, "item")
     both = tf.CountTensor(
@@ -125,9 +125,29 @@ def test_new_entities_are_added_to_the_margins_and_their_later_cells_predicted_b
     assert folded.score(later) > model.score(later, unknown="prior") + 0.05
 
 
+@pytest.mark.parametrize("name", HEADS)
+def test_an_update_takes_new_labels_of_all_axes(name):
+    tensor = simulate_margins((30, 30, 10), 4_000, pairs=0.8)
+    new_N = (tensor.indices[:, 1] >= 25) | (tensor.indices[:, 2] >= 8)
+    train, new = tensor.with_cells(~new_N).compact(), tensor.with_cells(new_N).compact()
+    settings = {} if name == "margins" else {"n_components": 2, "max_iter": 6}
+    updated = tf.MODELS[name](**settings).fit(train).update(new)
+    assert updated.axes_ == tensor.axes
+    assert_margins_are_of(updated, tensor)
+
+
+def test_sums_beyond_32_bits_are_kept():
+    table = MarginTable((0,), (3,), np.array([1]), np.array([[1, 2**31 - 2]], np.int32), np.ones(1))
+    small = table.added(np.array([0, 1]), np.array([[1, 1], [1, 1]]))
+    assert small.sums_PF.dtype == np.int32
+    large = small.added(np.array([2, 1]), np.array([[1, 1], [1, 5]]))
+    assert large.sums_PF.tolist() == [[1, 1], [3, 2**31 + 4], [1, 1]]
+    assert large.added(np.array([0]), np.array([[1, 1]])).sums_PF.tolist()[1] == [3, 2**31 + 4]
+
+
 def test_new_cells_and_observed_zeros_do_not_go_together(parts):
     model = tf.Margins(zeros="observed").fit(parts.train)
-    with pytest.raises(ParameterError, match="zeros='missing' only"):
+    with pytest.raises(ParameterError, match=r"zeros='missing'.* Fit again"):
         model.partial(parts.test)
 
 

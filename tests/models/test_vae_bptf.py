@@ -27,7 +27,7 @@ from tallyfold.posterior.predictive import matched_mixture
 
 
 def with_encoders(**parameters):
-    return VAEBPTF(**({"amount": "negative-binomial"} | parameters))
+    return VAEBPTF(**({"zeros": "missing", "amount": "negative-binomial"} | parameters))
 
 
 @pytest.fixture(scope="module")
@@ -472,7 +472,7 @@ def test_a_new_entity_without_a_cell_is_an_average_one(newcomers):
         np.testing.assert_array_equal(array_DK[newest], array_DK[-1])
 
 
-def test_what_cannot_be_folded_in_is_refused(newcomers, parts, truth):
+def test_what_cannot_be_folded_in_is_refused(newcomers, parts):
     model, support, _ = newcomers
     with pytest.raises(LabelError, match=r"on axis 'user' is known already\. .*`partial`"):
         model.fold_in(parts.test, "user")
@@ -488,9 +488,8 @@ def test_what_cannot_be_folded_in_is_refused(newcomers, parts, truth):
         model.partial(frame)
     with pytest.raises(LabelError, match="does not know"):
         model.partial(support)
-    zeros = with_encoders(n_components=2, zeros="observed", max_iter=2).fit(truth.tensor)
-    with pytest.raises(ParameterError, match="zeros='missing' only"):
-        zeros.partial(truth.tensor)
+    with pytest.raises(LabelError, match="must have the model's axes"):
+        model.update(support.collapse("day"))
 
 
 def test_axes_may_come_in_another_order(newcomers):
@@ -514,6 +513,28 @@ def test_new_cells_of_known_entities_move_a_model_toward_a_refit(parts):
     away = [np.mean(np.abs(np.log(m.rate(parts.test) / refit))) for m in (more, model)]
     assert away[0] < away[1]
     assert spearmanr(more.rate(parts.test), refit)[0] > spearmanr(model.rate(parts.test), refit)[0]
+
+
+@pytest.mark.parametrize("amount", ["head", "negative-binomial"])
+def test_new_labels_of_two_axes_and_known_ones_come_at_once(amount, parts, tmp_path):
+    def is_new(frame):
+        return (frame["user"] >= 25) | (frame["day"] >= 8)
+
+    model = short(amount=amount, n_members=2).fit(part(parts.train, lambda f: ~is_new(f)))
+    more = part(parts.train, is_new)
+    known, new = tf.split(more, 0.5, random_state=0)
+    updated = model.update(known)
+    assert [len(axis) for axis in updated.axes_] == [len(a) for a in parts.train.axes]
+    assert updated.score(new) > model.score(new, unknown="prior") + 0.05
+    updated.save(tmp_path / "updated")
+    assert same_fit(tf.load(tmp_path / "updated"), updated, new)
+
+
+def test_an_update_of_known_labels_is_partial(parts):
+    halves = tf.split(parts.train, 0.5, random_state=2)
+    model = short().fit(halves.train)
+    found, wanted = model.update(halves.test), model.partial(halves.test)
+    assert np.array_equal(found.predict(parts.test), wanted.predict(parts.test))
 
 
 @pytest.mark.parametrize("what", ["objective", "factors"])

@@ -15,11 +15,11 @@ def parts():
 def test_where_encoders_add_nothing_it_is_bptf(parts):
     train, test = parts
     bptf = tf.BPTF().fit(train)
-    model = tf.VAEBPTF(amount="negative-binomial").fit(train)
+    model = tf.VAEBPTF(zeros="missing", amount="negative-binomial").fit(train)
     assert bptf.n_iter_ > 100
     assert not model.fitted_.derived
     assert model.score(test) == pytest.approx(bptf.score(test), abs=1e-3)
-    early = tf.VAEBPTF(amount="negative-binomial", max_iter=100).fit(
+    early = tf.VAEBPTF(zeros="missing", amount="negative-binomial", max_iter=100).fit(
         train
     )  # half of them are sweeps
     assert early.score(test) < model.score(test) - 0.005
@@ -30,7 +30,9 @@ def test_they_end_when_they_have_not_helped_for_the_patience():
     swept = {}
     for patience in (2, 5, 10):
         phase = (
-            tf.VAEBPTF(amount="negative-binomial", patience=patience).fit(tensor).history_["phase"]
+            tf.VAEBPTF(zeros="missing", amount="negative-binomial", patience=patience)
+            .fit(tensor)
+            .history_["phase"]
         )
         swept[patience] = int((phase == "sweeps").sum())
     assert swept[10] == swept[5] + 5  # of the best, which both have found

@@ -39,7 +39,9 @@ def quick_models(dataset, *, subsampled=False, zeros="missing"):
 def quick_same(dataset, *, subsampled=False):
     few = {"n_components": 2, "max_iter": 3}
     return {
-        line_up.FLAGSHIP: tf.VAEBPTF(amount="negative-binomial", interactions=(), **few),
+        line_up.FLAGSHIP: tf.VAEBPTF(
+            zeros="missing", amount="negative-binomial", interactions=(), **few
+        ),
         **quick_models(dataset),
         "main effects": tf.MainEffects(max_iter=3),
         "constant": tf.Constant(likelihood="poisson"),

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,41 @@ def test_without_any_spread_the_predictive_is_the_likelihood_itself():
     same = matched_mixture(rate, 0 * rate, likelihood, 0.7, Calibration())
     counts = np.array([1, 3])
     assert same.log_pmf(counts) == pytest.approx(likelihood.log_pmf(counts, rate, 0.7))
+
+
+def test_weights_count_cells_that_many_times():
+    rng = np.random.default_rng(0)
+    told = np.exp(rng.normal(-3, 1, 3000))
+    counts = rng.negative_binomial(0.3, 0.3 / (0.3 + 2 * told**1.2))
+    spread, times = 0.5 * told**2, np.where(counts > 0, 1, rng.integers(1, 4, 3000))
+    poisson = COUNTS["poisson", False]
+    weighted = calibrate(counts, told, spread, poisson, None, weight_N=times.astype(float))
+    each = [np.repeat(value, times) for value in (counts, told, spread)]
+    repeated = calibrate(*each, poisson, None, weight_N=np.ones(times.sum()))
+    assert weighted.dispersion is not None
+    assert weighted.growth != 0
+    for name, value in vars(repeated).items():
+        assert vars(weighted)[name] == pytest.approx(value, rel=1e-3)
+
+
+def test_calibration_with_zeros_finds_how_dispersion_grows():
+    """Rates say whether there is a count; how large it is is the same everywhere: growth is 1."""
+    rng = np.random.default_rng(0)
+    told = np.exp(rng.normal(-2, 1, 60_000))
+    counts = np.where(rng.random(60_000) < -np.expm1(-told), rng.geometric(0.5, 60_000), 0)
+    once = np.ones(len(counts))
+    found = calibrate(counts, told, 0 * told, COUNTS["poisson", False], None, weight_N=once)
+    assert found.growth > 0.7
+    fitted, fixed = (
+        matched_mixture(told, 0 * told, COUNTS["poisson", False], None, calibration)
+        for calibration in (found, replace(found, growth=0.0))
+    )
+    assert fitted.log_pmf(counts).mean() > fixed.log_pmf(counts).mean()
+    some = counts > 0
+    rates = found.rates(told)
+    r = found.dispersion * rates**found.growth
+    exact = COUNTS["negative-binomial", False].log_pmf(counts, rates, r)
+    assert fitted.log_pmf(counts)[some] == pytest.approx(exact[some])
 
 
 @pytest.mark.parametrize("truncated", [False, True])

@@ -10,6 +10,7 @@ import tallyfold as tf
 from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.inference.fit.state_arrays import to_arrays
 from tallyfold.inference.head import cells
+from tallyfold.inference.occurrence import phases, step
 
 FITS = {
     "bptf": lambda: tf.BPTF(n_components=3, max_iter=8, tol=0.0),
@@ -17,20 +18,28 @@ FITS = {
         n_components=3, likelihood="negative-binomial", max_iter=6, tol=0.0
     ),
     "bptf, zeros observed": lambda: tf.BPTF(n_components=3, zeros="observed", max_iter=6, tol=0.0),
+    "bptf, gate": lambda: tf.BPTF(
+        n_components=3, zeros="observed", gate="auto", max_iter=6, tol=0.0
+    ),
     "bptf, compiled": lambda: tf.BPTF(n_components=3, max_iter=4, tol=0.0, backend="numba"),
-    "head": lambda: tf.VAEBPTF(n_components=2, max_iter=6),
-    "complete logs": lambda: tf.VAEBPTF(zeros="observed", n_components=2, max_iter=6),
+    "head": lambda: tf.VAEBPTF(zeros="missing", n_components=2, max_iter=6),
+    "complete logs": lambda: tf.VAEBPTF(zeros="auto", n_components=2, max_iter=6),
+    "complete logs, baskets": lambda: tf.VAEBPTF(
+        zeros="observed", n_components=2, amount="negative-binomial", validation=0.4
+    ),
     "margins": tf.Margins,
     "margins, trained on some cells": tf.Margins,
-    "encoders": lambda: tf.VAEBPTF(amount="negative-binomial", n_components=3, max_iter=16),
+    "encoders": lambda: tf.VAEBPTF(
+        zeros="missing", amount="negative-binomial", n_components=3, max_iter=16
+    ),
     "encoders, chosen likelihood": lambda: tf.VAEBPTF(
-        amount="negative-binomial", n_components=2, max_iter=16, likelihood="auto"
+        zeros="missing", amount="negative-binomial", n_components=2, max_iter=16, likelihood="auto"
     ),
     "encoders, some entities at a time": lambda: tf.VAEBPTF(
-        amount="negative-binomial", n_components=2, max_iter=14, batch_entities=10
+        zeros="missing", amount="negative-binomial", n_components=2, max_iter=14, batch_entities=10
     ),
     "encoders, members": lambda: tf.VAEBPTF(
-        amount="negative-binomial", n_components=2, max_iter=12, n_members=2
+        zeros="missing", amount="negative-binomial", n_components=2, max_iter=12, n_members=2
     ),
     "paper": lambda: tf.VAEBPTF.paper(n_components=3, max_iter=4, hidden_units=6),
     "paper, weights by error": lambda: tf.VAEBPTF.paper(
@@ -40,6 +49,8 @@ FITS = {
 
 
 QUICK = ["bptf", "encoders", "paper", "head"]
+BASKETS = "complete logs, baskets"
+"""A fit that learns from baskets and keeps what it learns, however few cells there are."""
 MOST_CELLS = {"margins, trained on some cells": 300}
 """How many cells a head is trained on."""
 
@@ -59,6 +70,8 @@ def numbers_of(model):
     found |= {f"encoders {n}": value for n, value in to_arrays(fitted.encoders).items()}
     for number, each in enumerate(fitted.derived):
         found |= {f"derived {number} {n}": value for n, value in each.arrays().items()}
+    if fitted.occurrence is not None:
+        found |= {f"occurrence {n}": value for n, value in fitted.occurrence.arrays().items()}
     found["objective"] = model.history_["objective"].to_numpy()
     found["validation"] = np.array(fitted.validation_score or 0.0)
     found["predicted"] = model.predict(tensor())
@@ -67,9 +80,19 @@ def numbers_of(model):
 
 def fitted(name, part, **options):
     most = MOST_CELLS.get(name, cells.MOST_CELLS)
-    with warnings.catch_warnings(), patch.object(cells, "MOST_CELLS", most):
+    least = 100 if name == BASKETS else step.LEAST_FOR_NETWORK
+    gains = (lambda *_: True) if name == BASKETS else step.OccurrenceStep._gains
+    with (
+        warnings.catch_warnings(),
+        patch.object(cells, "MOST_CELLS", most),
+        patch.object(step, "LEAST_FOR_NETWORK", least),
+        patch.object(phases, "LEAST_FOR_NETWORK", least),
+        patch.object(step.OccurrenceStep, "_gains", staticmethod(gains)),
+    ):
         warnings.simplefilter("ignore")
-        return FITS[name]().fit(part, **options)
+        model = FITS[name]().fit(part, **options)
+    assert name != BASKETS or model.fitted_.occurrence.neighbours is not None
+    return model
 
 
 if __name__ == "__main__":

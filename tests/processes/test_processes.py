@@ -135,6 +135,7 @@ def test_the_command_line_starts_processes_and_one_of_them_writes(events, tmp_pa
     said = ran(fit_command(events, tmp_path / "two", "--holdout", "0.2", "--processes", "2"))
     assert said.returncode == 0, said.stderr
     assert said.stdout.count("wrote") == 1
+    assert said.stderr.count("if not so, --zeros missing") == 1
     assert "main effects" in said.stdout
     fit_here(events, tmp_path / "one", "--holdout", "0.2")
     one, two = (tf.load(tmp_path / name) for name in ("one", "two"))
@@ -144,7 +145,7 @@ def test_the_command_line_starts_processes_and_one_of_them_writes(events, tmp_pa
 
 
 def test_bad_input_is_said_once_and_ends_with_code_2(events, tmp_path):
-    more = ["--processes", "2", "--model", "ptf-kl"]
+    more = ["--processes", "2", "--model", "ptf-kl", "--zeros", "missing"]
     said = ran(fit_command(events, tmp_path / "bad", *more))
     assert said.returncode == 2
     assert said.stderr.count("tallyfold:") == 1

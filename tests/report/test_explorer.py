@@ -27,7 +27,7 @@ from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.gamma_posterior import GammaPosterior
 from tallyfold.report.explorer import write_report
 from tallyfold.report.explorer.entities import limits, packed
-from tallyfold.report.explorer.held_out import SCORES
+from tallyfold.report.explorer.held_out import COMPLETE_SCORES, SCORES
 from tallyfold.report.explorer.page import SCRIPTS, page_text
 from tallyfold.report.explorer.payload import payload_of
 from tallyfold.report.ordering import order_of
@@ -191,7 +191,7 @@ def test_interactions_are_those_that_are_surely_above_one():
     tensor = simulate_pairs((40, 20, 10)).tensor
     asked = [["item", "day"]]
     model = tf.VAEBPTF(
-        amount="negative-binomial", n_components=2, max_iter=12, interactions=asked
+        zeros="missing", amount="negative-binomial", n_components=2, max_iter=12, interactions=asked
     ).fit(tensor)
     (entry,) = payload_of(model)["interactions"]
     effects = model.interaction_effects("item", "day", top=12)
@@ -203,6 +203,92 @@ def test_interactions_are_those_that_are_surely_above_one():
     np.testing.assert_allclose(
         [row[2:] for row in entry["rows"]], effects[["multiplier", "low", "high"]], rtol=1e-3
     )
+
+
+# -- complete logs ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def complete_parts():
+    return tf.split(tf.load_demo().filter(top={"module": 60, "word": 300}), 0.2, cells="all")
+
+
+@pytest.fixture(scope="module")
+def complete(complete_parts):
+    return tf.VAEBPTF(n_components=3).fit(complete_parts.train)
+
+
+def test_scores_of_a_complete_log_are_of_whether_and_how_many(complete, complete_parts):
+    train, test = complete_parts
+    entry = payload_of(complete, test=test, train=train)["held_out"]
+    assert [each["name"] for each in entry["columns"]] == [*COMPLETE_SCORES.values()]
+    assert [row["model"] for row in entry["rows"]] == ["VAEBPTF", "Main effects", "Constant"]
+    total, whether, how_many, within = entry["rows"][0]["scores"]
+    assert total == pytest.approx(complete.score(test), rel=1e-3)
+    assert total == pytest.approx(whether + how_many, rel=1e-3)
+    assert 0.5 < within < 1
+    assert entry["rows"][2]["scores"][3] == 0.5  # the same of every cell
+    assert entry["zeros"]
+    assert not entry["errors"]
+
+
+def test_scores_that_need_more_than_there_is_are_left_out(complete, complete_parts):
+    def names(test, train):
+        entry = payload_of(complete, test=test, train=train)["held_out"]
+        return [each["name"] for each in entry["columns"]]
+
+    test = complete_parts.test
+    assert names(test, None) == ["log score", "whether", "how many"]
+    unknown = tf.CountTensor(test.axes, test.indices, test.counts)  # which cells it holds
+    assert names(unknown, None) == ["how many"]
+    assert payload_of(complete, test=unknown)["held_out"]["calibration"]["occurrence"] is None
+
+
+def test_shares_of_cells_with_a_count_are_those_of_all_held_out_cells(complete, complete_parts):
+    test = complete_parts.test
+    groups = payload_of(complete, test=test)["held_out"]["calibration"]["occurrence"]
+    every_NM = np.argwhere(np.ones(test.shape, bool)).astype(np.int32)
+    every_NM = every_NM[test.part.contains(test.axes, every_NM)]
+    probability_N = complete.probability(
+        tf.CountTensor(test.axes, every_NM, every_NM[:, 0] * 0 + 1)
+    )
+    counted = {tuple(cell) for cell in test.indices.tolist()}
+    counted_N = np.array([tuple(cell) in counted for cell in every_NM.tolist()])
+    expected = []
+    for low in np.arange(10) / 10:
+        own_N = (probability_N >= low) & ((probability_N < low + 0.1) | (low == 0.9))
+        if own_N.sum() >= 20:
+            expected.append([probability_N[own_N].mean(), counted_N[own_N].mean()])
+    assert len(expected) > 3
+    np.testing.assert_allclose(groups, expected, rtol=1e-3)
+
+
+def test_the_page_says_what_tells_whether_there_is_a_count(complete):
+    fit = payload_of(complete)["fit"]
+    assert fit["whether"].startswith("factors, ")
+    gates = [gate.axes for gate in complete.fitted_.derived]
+    names = [" × ".join(complete.axes_[axis].name for axis in gate) for gate in gates]
+    assert all(f"a gate of {name}" in fit["whether"] for name in names)
+    named = tf.VAEBPTF(n_components=2, gate="none", max_iter=5, zeros="observed")
+    named.fit(tf.simulate((20, 15, 10), 2, density=0.1).tensor)
+    assert "no gate" in payload_of(named)["fit"]["whether"]
+
+
+def test_scores_of_whether_and_of_how_many_are_not_one_line(complete):
+    fit, history = payload_of(complete)["fit"], complete.history_
+    assert [each["name"] for each in fit["scored"]] == ["whether there is a count", "how many"]
+    heads = history["phase"].isin(["head", "residuals"])
+    assert fit["scored"][1]["own"] == heads.tolist()
+    assert fit["scored"][0]["own"] == (~heads).tolist()
+    assert [objective is not None for _, objective, _ in fit["history"]] == heads.tolist()
+
+
+def test_a_gate_is_no_objective():
+    tensor = tf.simulate((20, 15, 10), 2, density=0.2).tensor
+    model = tf.BPTF(n_components=2, zeros="observed", gate="auto", max_iter=5).fit(tensor)
+    assert "gate" in set(model.history_["phase"])
+    shown = [objective is not None for _, objective, _ in payload_of(model)["fit"]["history"]]
+    assert shown == (model.history_["phase"] == "sweeps").tolist()
 
 
 # -- every model -----------------------------------------------------------------------------------

@@ -3,8 +3,10 @@
 import os
 import re
 import shutil
+from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.report.explorer_model import NASTY, SCRIPT, YEARS, labelled_parts, ranking
 
@@ -28,7 +30,7 @@ def parts():
 
 @pytest.fixture(scope="module")
 def model(parts):
-    return tf.BPTF(n_components=4, max_iter=30).fit(parts.train)
+    return tf.BPTF(n_components=4, max_iter=30, random_state=3).fit(parts.train)
 
 
 @pytest.fixture(scope="module")
@@ -342,6 +344,56 @@ def test_it_prints_without_controls(page):
 
 def written(model, folder):
     return write_report(model, folder / "other.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def complete_log():
+    return tf.split(tf.load_demo().filter(top={"module": 60, "word": 300}), 0.2, cells="all")
+
+
+@pytest.fixture(scope="module")
+def complete_page(complete_log, tmp_path_factory):
+    train, test = complete_log
+    file = tmp_path_factory.mktemp("complete") / "report.html"
+    model = tf.VAEBPTF(n_components=4).fit(train)
+    return write_report(model, file, test=test, train=train).as_uri()
+
+
+def test_a_complete_log_is_scored_by_whether_and_how_many(visit, complete_page):
+    page = visit(complete_page)
+    page.locator(".explain summary").click()
+    assert "components say whether" in page.locator(".explain").inner_text()
+    assert page.locator(".scores thead th").all_inner_texts()[1:] == [
+        "log score ↑",
+        "whether ↑",
+        "how many ↑",
+        "AUC within ↑",
+    ]
+    said = page.locator("#fit").inner_text()
+    assert "Whether there is a count" in said
+    assert "Score on validation cells: how many" in said
+    assert "empty cells held out with them" in said
+    assert "saying one" not in said
+    assert page.locator("#fit dt:text-is('likelihood')").count() == 0
+
+
+def test_of_missing_zeros_nothing_is_said_of_whether(page):
+    assert "Whether there is a count" not in page.locator("#fit").inner_text()
+    assert page.locator(".if-complete").first.is_hidden()
+
+
+def test_numbers_on_the_map_do_not_cover_each_other(visit, model, tmp_path, monkeypatch):
+    close = [[0.0, 0.0], [0.001, 0.0], [0.0, 0.002], [1.0, 1.0]]
+    monkeypatch.setattr(
+        "tallyfold.report.explorer.payload.component_places", lambda _: (np.array(close), 1.0)
+    )
+    boxes = [
+        each.bounding_box() for each in visit(written(model, tmp_path)).locator(".numeral").all()
+    ]
+    assert len(boxes) == 4
+    for one, other in combinations(boxes, 2):
+        beside = abs(one["x"] - other["x"]) >= min(one["width"], other["width"])
+        assert beside or abs(one["y"] - other["y"]) >= 10
 
 
 def test_a_point_model_has_no_intervals(visit, parts, tmp_path):

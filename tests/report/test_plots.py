@@ -462,6 +462,18 @@ def test_convergence_leaves_out_the_objective_of_phases_that_prepare():
         assert panel.get_lines()[0].get_xdata().tolist() == history["iteration"][known].tolist()
 
 
+def test_convergence_has_a_panel_for_whether_and_one_for_how_many():
+    tensor = tf.load_demo().filter(top={"module": 60, "word": 300})
+    model = tf.VAEBPTF(n_components=2).fit(tensor)
+    history = model.history_[model.history_["validation"].notna()]
+    _, whether, how_many = plots.convergence(model)
+    assert whether.get_title(loc="left").endswith("whether there is a count")
+    heads = history["phase"].isin(["head", "residuals"])
+    for panel, own in ((whether, ~heads), (how_many, heads)):
+        drawn = panel.get_lines()[0].get_ydata()
+        assert drawn == pytest.approx(history.loc[own, "validation"].astype(float))
+
+
 class Poissons(CountModel):
     """Stands for a model whose predictive distributions are given: Poisson, counts above zero."""
 
@@ -486,6 +498,15 @@ def test_a_right_model_is_on_the_diagonal_and_a_wrong_one_is_not():
     assert narrow.get_ydata()[10] < 0.45
     heights = [bar.get_height() for bar in plots.pit_histogram(Poissons(rate), cells).patches]
     assert heights == pytest.approx([1] * 10, abs=0.1)
+
+
+def test_intervals_of_a_complete_log_are_of_how_many():
+    tensor = tf.load_demo().filter(top={"module": 60, "word": 300})
+    train, test = tf.split(tensor, 0.2, cells="all")
+    model = tf.Constant(zeros="observed").fit(train)
+    assert model.probability(test).max() < 0.5  # a zero is most probable, and no cell here has it
+    levels = np.linspace(0, 1, 11)
+    assert mean_pit(model, test, levels) == pytest.approx(levels, abs=0.03)
 
 
 def test_models_without_a_distribution_say_so(parts):

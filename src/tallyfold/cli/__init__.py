@@ -18,7 +18,7 @@ from tallyfold.cli.convert import convert, split
 from tallyfold.cli.demo import demo
 from tallyfold.cli.describe import describe
 from tallyfold.cli.fit import fit
-from tallyfold.cli.model_cells import fold_in, predict, surprise
+from tallyfold.cli.model_cells import fold_in, predict, surprise, update
 from tallyfold.cli.model_tables import components, profile, report, top
 from tallyfold.cli.processes import COMMAND_LINE, speaks
 from tallyfold.cli.reproduce import reproduce
@@ -36,6 +36,8 @@ SAID_HERE = {
     "encoding=": "--encoding NAME",
     "columns=": "--columns A,B,...",
     "unknown=": "--unknown prior",
+    "use zeros='missing'": "--zeros missing",
+    "use zeros='observed'": "--zeros observed",
 }
 """What the library's messages call an argument, and the option that it is here."""
 
@@ -50,7 +52,7 @@ app = typer.Typer(
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Start": (demo, describe, convert, split),
     "Fit and compare": (fit, compare, tune, rank),
-    "Ask a model": (score, predict, components, top, profile, surprise, fold_in, report),
+    "Ask a model": (score, predict, components, top, profile, surprise, fold_in, update, report),
     "The paper": (reproduce,),
 }
 """The verbs, in the order and the groups that the help shows."""

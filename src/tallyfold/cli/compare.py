@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tallyfold.cli import model_cells, model_parameters, options
 from tallyfold.cli.options import option
 from tallyfold.cli.progress import interruptible, progress
-from tallyfold.cli.terminal import console, number, print_json, printable, say, show_table
+from tallyfold.cli.terminal import (
+    console,
+    is_too_wide,
+    number,
+    print_json,
+    printable,
+    say,
+    show_table,
+)
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -54,7 +62,7 @@ def compare(
     reading: options.Reading,
     models: Annotated[str, option("A,B,...|all", "Which models.")] = "vae-bptf,bptf",
     components: model_parameters.Components = None,
-    zeros: model_parameters.Zeros = "missing",
+    zeros: model_parameters.Zeros = None,
     max_iter: model_parameters.MaxIter = None,
     scale: model_parameters.Scale = None,
     parameters: model_parameters.Set = None,
@@ -68,8 +76,9 @@ def compare(
 ) -> None:
     """Fit several models and score them on cells that were held out.
 
-    Constants and main effects are scored too: a model has to beat those. With
-    observed zeros a share of all cells is held out, empty ones too.
+    Constants and main effects are scored too: a model has to beat those. Empty
+    cells are the same to all: unknown, or zeros (--zeros). With observed zeros
+    a share of all cells is held out, empty ones too.
     With several seeds, scores are means with their standard errors. Parameters
     go to every model that has them. With --out, Ctrl-C loses nothing.
 
@@ -88,13 +97,15 @@ def compare(
         "n_components": components, "zeros": zeros, "max_iter": max_iter,
         "scale": model_parameters.scale_of(scale),
     }  # fmt: skip
-    chosen = _models(models, model_parameters.settings(parameters, **own))
+    given = model_parameters.settings(parameters, **own)
+    asked = model_parameters.asked_zeros(given.get("zeros", model_parameters.AUTO))
+    chosen = floors(asked) | _models(models, given)  # type: ignore[arg-type]
     if metrics is not None:
         chosen_metrics(metrics, None, has_train=True)  # what is wrong is refused at once
     options.check_share("--holdout", holdout)
     tensor = reading.counts(files)
-    treated = zeros_of(chosen.values(), tensor) if chosen else zeros
-    chosen = floors(treated) | chosen  # type: ignore[arg-type]
+    model_parameters.decide_zeros(chosen.values(), tensor, silent=as_json)
+    treated = zeros_of(chosen.values(), tensor)
     names = ["log-pmf-positive", "mae-mean", "mae-median"]
     if treated == "observed":
         names = [*COMPARED]
@@ -117,7 +128,7 @@ def compare(
         print_json(document)
     else:
         about = f"{tensor.nnz:,} cells, {100 * holdout:g} % held out, zeros {treated}"
-        _show(document, names, about)
+        _show(document, names, about, least=3 if metrics is None else len(names))
 
 
 def _models(text: str, given: dict[str, model_parameters.Given]) -> "dict[str, CountModel]":
@@ -159,13 +170,17 @@ def _document(rows: "pd.DataFrame", metrics: Sequence[str]) -> dict[str, Any]:
     return document
 
 
-def _show(document: dict[str, Any], metrics: Sequence[str], about: str) -> None:
+def _show(document: dict[str, Any], metrics: Sequence[str], about: str, least: int) -> None:
+    """Print a row per model; the last scores are left out if the table is too wide, but `least`."""
     rows = []
     for model, each in document.items():
         scores = [_with_error(**each["scores"][name]) for name in metrics]
         rows.append((printable(model), *scores, f"{each['seconds']:.1f}"))
-    heads = ["model", *(f"{name}>" for name in metrics), "seconds>"]
-    show_table(console(), about, heads, rows)
+    heads, out = ["model", *(f"{name}>" for name in metrics), "seconds>"], console()
+    if len(metrics) > least and is_too_wide(out, heads, rows):
+        _show(document, metrics[:-1], about, least)
+        return
+    show_table(out, about, heads, rows)
     for model, each in document.items():
         for error in each["errors"]:
             say(f"failed: {printable(model)}: {printable(error)}")

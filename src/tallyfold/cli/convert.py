@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from tallyfold.cli import options
 from tallyfold.cli.files import refuse_inputs
 from tallyfold.cli.options import argument, option
-from tallyfold.cli.terminal import number_of, printable, say, say_dropped
+from tallyfold.cli.terminal import number_of, printable, say, say_aside, say_dropped
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
 
 USUAL_SHARE = 0.2
-CELLS = "Draw among cells with a count, or hide a share of all, for models of observed zeros."
+CELLS = (
+    "Draw among cells with a count, or hide a share of all, for models of observed zeros. auto "
+    "(the default): the former if the values look like ratings, else the latter."
+)
 Source = Annotated[str, argument("IN", "File to read, or a quoted glob.")]
 
 
@@ -60,19 +63,20 @@ def split(
     after: Annotated[
         str | None, option("AXIS=VALUE", "Hold out what came after a moment, such as a day.")
     ] = None,
-    cells: Annotated[str, option("nonzero|all", CELLS)] = "nonzero",
+    cells: Annotated[str, option("auto|nonzero|all", CELLS)] = "auto",
     seed: Annotated[int, option("N", "Seed of the draw.", min=0)] = 0,
 ) -> None:
     """Split counts into a file to fit on and a file to test on.
 
-    Cells are held out at random, or all cells of some labels (--by-entity), or
-    those after a moment (--after). The endings of TRAIN and TEST decide their
-    formats; both files say which of all cells they hold.
+    Cells are held out at random, empty ones too where they are zeros (--cells),
+    or all cells of some labels (--by-entity), or those after a moment (--after).
+    The endings of TRAIN and TEST decide their formats; both files say which of
+    all cells they hold.
 
     \b
     [bold]Examples[/]
       tallyfold split counts.parquet train.parquet test.parquet --holdout 0.2
-      tallyfold split counts.npz train.npz test.npz --cells all
+      tallyfold split counts.npz train.npz test.npz --cells nonzero
       tallyfold split counts.npz train.npz test.npz --by-entity author --seed 1
       tallyfold split counts.npz train.npz test.npz --after year=2009
     """  # noqa: D301
@@ -80,8 +84,8 @@ def split(
     from tallyfold.data.formats.files import ending_of
 
     options.check_share("--holdout", holdout)
-    if cells not in ("nonzero", "all"):
-        raise ParameterError(f"--cells must be 'nonzero' or 'all'; got {cells!r}.")
+    if cells not in ("auto", "nonzero", "all"):
+        raise ParameterError(f"--cells must be 'auto', 'nonzero' or 'all'; got {cells!r}.")
     if after is not None and (by_entity is not None or holdout is not None):
         raise ParameterError(
             "--after says what is held out; it excludes --holdout and --by-entity."
@@ -117,4 +121,17 @@ def _parts(
         return ways.split_time(tensor, name, after=moment)
     if by_entity is not None:
         return ways.split_entities(tensor, by_entity, holdout, random_state=seed)
+    if cells == "auto":
+        cells = _hidden(tensor)
     return ways.split(tensor, holdout, cells=cells, random_state=seed)  # type: ignore[arg-type]
+
+
+def _hidden(tensor: "CountTensor") -> str:
+    """Return which cells to hide, by what empty ones seem to be, and say so."""
+    from tallyfold.models.complete_logs import CHOSEN, zeros_of
+
+    zeros = zeros_of(tensor)
+    hidden, other = ("nonzero", "all") if zeros == "missing" else ("all", "nonzero")
+    what = "cells with a count" if hidden == "nonzero" else "all cells, empty ones too,"
+    say_aside(f"{CHOSEN[zeros]}: a share of {what} is held out; if not so, --cells {other}.")
+    return hidden

@@ -12,17 +12,24 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
+    from tallyfold.data.tensor import CountTensor
     from tallyfold.models.base import CountModel
     from tallyfold.models.vae_bptf import VAEBPTF
 
-COLUMNS = {"mae-mean": "MAE, mean", "mae-median": "MAE, median", "log-pmf-positive": "log pmf"}
+COLUMNS = {
+    "log-score": "log score",
+    "occurrence": "whether",
+    "amount": "how many",
+    "auc-within": "AUC within",
+}
 
 READING = (
-    "How to read it: MAE is the mean absolute error of the predicted mean or median, lower is "
-    "better; log pmf is the mean log probability of a held-out count given that it is at least "
-    "one, higher is better. The constant, a histogram, knows nothing of module, word or place; "
-    "main effects know how busy each is; margins know what each of them, and each pair, tells of "
-    "counts, but find no components. VAE-BPTF predicts counts as margins do, and finds components."
+    "How to read it: a fifth of all cells, empty ones too, was hidden. The log score is the log "
+    "probability of what was found in them, per count, higher is better: whether there is a count, "
+    "plus how many. AUC within is how often a hidden count is ranked above an empty cell of the "
+    "same module and place, another word. The constant, a histogram, knows nothing of module, word "
+    "or place; main effects know how busy each is; margins know how large counts are, not where "
+    "they are; BPTF is the factorization of the literature, calibrated like the others."
 )
 
 
@@ -34,8 +41,8 @@ def demo(
     """Fit models to the demo tensor, show what they found, and write a page to explore it.
 
     The tensor counts the words of the Python standard library that runs this:
-    module x word x place (identifier, docstring or comment). A fifth of its
-    cells is held out to score the models.
+    module x word x place (identifier, docstring or comment). A fifth of all
+    cells, empty ones too, is hidden to score the models.
 
     \b
     [bold]Examples[/]
@@ -55,11 +62,11 @@ def demo(
     tensor = load_demo()
     show(facts_of(tensor), out)
     out.print()
-    parts = split(tensor, test_size=0.2, random_state=0)
-    flagship = VAEBPTF(n_components=10)
+    parts = split(tensor, test_size=0.2, cells="all", random_state=0)
+    flagship = VAEBPTF(n_components=10, zeros="observed")
     models = {
-        **floors(),
-        "BPTF, 10 components": BPTF(n_components=10),
+        **floors("observed"),
+        "BPTF, 10 components": BPTF(n_components=10, zeros="observed"),
         "VAE-BPTF, 10 components": flagship,
     }
     out.print("The first fit on a machine compiles its kernels, which takes some seconds.")
@@ -75,7 +82,7 @@ def demo(
     _show_scores(scores, parts.test.nnz)
     out.print(f"\n{READING}\n")
     _show_components(flagship, out)
-    _show_interactions(flagship, out)
+    _show_absent(flagship, parts.test, out)
     out.print("\nWriting a page to explore it with ...")
     title = "The words of the Python standard library"
     page = write_report(flagship, report, test=parts.test, train=parts.train, title=title)
@@ -86,29 +93,31 @@ def demo(
 def _show_scores(scores: "pd.DataFrame", cells: int) -> None:
     shown = scores[["model", "seconds", *COLUMNS]].rename(columns=COLUMNS)
     formats = {"seconds": ".1f"} | dict.fromkeys(COLUMNS.values(), ".4f")
-    show_frame(f"Scores on {cells:,} held-out cells, zeros missing", shown, formats)
+    title = f"Scores on a hidden fifth of all cells, {cells:,} of which have a count"
+    show_frame(title, shown, formats)
 
 
-def _show_components(model: "CountModel", out: "Console", most: int = 3) -> None:
-    """Print the strongest words and modules of the largest components."""
-    tops = {axis: model.components(axis, top=8) for axis in ("word", "module")}
-    out.print(f"The {most} largest components of VAE-BPTF, by what is strongest", style="bold")
-    for component in tops["word"]["component"].unique()[:most]:
-        for axis, top in tops.items():
-            part = top[top["component"] == component]
-            if axis == "word":
-                out.print(f"\n{100 * part['share'].iloc[0]:.0f} % of the rate")
+def _show_components(model: "CountModel", out: "Console") -> None:
+    """Print the strongest words and modules of all components."""
+    tops = {axis: model.components(axis, top=top) for axis, top in (("word", 9), ("module", 4))}
+    out.print("What goes together: the components of VAE-BPTF, largest first", style="bold")
+    for component in tops["word"]["component"].unique():
+        parts = {axis: top[top["component"] == component] for axis, top in tops.items()}
+        share = f"{100 * parts['word']['share'].iloc[0]:.0f} %"
+        for axis, part in parts.items():
             labels = ", ".join(printable(label) for label in part["label"])
-            out.print(f"  {axis + ':':8}{labels}", markup=False, overflow="ellipsis", no_wrap=True)
+            line = f"{share if axis == 'word' else 'in':>6}  {labels}"
+            style = "" if axis == "word" else "dim"
+            out.print(line, markup=False, overflow="ellipsis", no_wrap=True, style=style)
 
 
-def _show_interactions(model: "VAEBPTF", out: "Console", top: int = 6) -> None:
-    """Print the words that a module uses more than its and the word's own counts say."""
-    if model.fitted_.head is None:
-        return
-    effects = model.interaction_effects("module", "word", top=top)
-    out.print("\nCounted more often than module and word say one by one", style="bold")
-    for row in effects.itertuples():
-        times = f"{row.low:.2f} to {row.high:.2f} times"
-        label = f"{printable(row.word)} in {printable(row.module)}"
-        out.print(f"  {label:<44} {times}", markup=False, overflow="ellipsis", no_wrap=True)
+def _show_absent(model: "VAEBPTF", test: "CountTensor", out: "Console", top: int = 6) -> None:
+    """Print the words that a module should have, and has not, among the hidden cells."""
+    from tallyfold.evaluation.surprise import surprise
+
+    found = surprise(model, test, tail="lower", absent=50)
+    out.print("\nExpected in the hidden cells, and not there (with what probability)", style="bold")
+    for row in found[found["count"] == 0].head(top).to_dict("records"):
+        word, place, module = (printable(row[name]) for name in ("word", "place", "module"))
+        line = f"  {f'{word}, {place} in {module}':<52} {100 * row['probability']:3.0f} %"
+        out.print(line, markup=False, overflow="ellipsis", no_wrap=True)

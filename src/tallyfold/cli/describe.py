@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 BAR_WIDTH = 30
 
+ZEROS = {
+    "missing": "the values look like ratings: zeros are missing, unless --zeros observed",
+    "observed": "no ratings: cells without a row are zeros, unless --zeros missing",
+}
+"""What ``--zeros auto`` takes empty cells for, in words."""
+
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 """A title, heads and rows."""
 
@@ -56,6 +62,7 @@ def facts_of(tensor: "CountTensor", busiest: int = 5) -> dict[str, Any]:
     import numpy as np
 
     from tallyfold.evaluation.fit_cost import fit_cost
+    from tallyfold.models.complete_logs import zeros_of
 
     values, cells = np.unique(tensor.counts, return_counts=True)
     return {
@@ -66,6 +73,7 @@ def facts_of(tensor: "CountTensor", busiest: int = 5) -> dict[str, Any]:
         "mean": float(tensor.total / tensor.nnz) if tensor.nnz else None,
         "largest": int(values[-1]) if len(values) else None,
         "most_frequent": int(values[np.argmax(cells)]) if len(values) else None,
+        "zeros": zeros_of(tensor) if tensor.nnz else None,
         "histogram": _histogram(values.tolist(), cells.tolist()),
         "axes": [_axis_facts(tensor, position, busiest) for position in range(len(tensor.axes))],
         "dropped": [str(record) for record in tensor.dropped],
@@ -123,6 +131,7 @@ def show(facts: dict[str, Any], out: "Console") -> None:
             f"mean count {facts['mean']:.3g}, most frequent {facts['most_frequent']:,}, "
             f"largest {facts['largest']:,}"
         )
+        out.print(ZEROS[facts["zeros"]])
         fit = facts["fit"]
         least, most = (duration(fit[f"{end}_seconds"]) for end in ("least", "most"))
         what = f"a fit of {fit['model']} with {fit['components']} components"

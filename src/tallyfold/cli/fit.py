@@ -72,6 +72,7 @@ def fit(
       tallyfold fit events.parquet --axes author,word,year --out model
       tallyfold fit ratings.csv --axes user,movie --value stars --model bptf \\
           --components 20 --set prior_shape=0.3 --holdout 0.2 --out model
+      tallyfold fit counts.npz --zeros missing --out amounts
       tallyfold fit counts.npz --config best.json --seed 1 --resume --out model
       tallyfold fit events.parquet --axes user,item,day --processes 4 --out model
     """  # noqa: D301
@@ -132,7 +133,8 @@ class FitRun:
         scores: Scores = {}
         last = "training part" if holdout is not None and not refit else "all cells"
         with many_processes(model.get_params().get("device", "cpu")) as self.group:
-            self.group.broadcast(lambda: self._read(read, holdout, seed))
+            zeros = self.group.broadcast(lambda: self._read(read, holdout, seed))
+            model.set_params(zeros=zeros)  # in all processes what the first one decided
             if holdout is not None:
                 self._fit("training part")
                 scores = self._scores() if self.group.first else {}
@@ -142,8 +144,11 @@ class FitRun:
             model_folder.clear_checkpoint(self.out)
             self._report(self.tensors[last], scores)
 
-    def _read(self, read: Callable[[], "CountTensor"], holdout: float | None, seed: int) -> None:
-        """Read and split; in the first process, and if it cannot, all of them end."""
+    def _read(self, read: Callable[[], "CountTensor"], holdout: float | None, seed: int) -> str:
+        """Read and split; in the first process, and if it cannot, all of them end.
+
+        Return what empty cells are to the model.
+        """
         from tallyfold.data.split import split
         from tallyfold.evaluation.holding_out import hidden_from
 
@@ -152,10 +157,12 @@ class FitRun:
             say_dropped(whole)
         if self.resume and not model_folder.unfinished(self.out):
             say_aside(f"{self.out} has no unfinished fit; this one starts afresh.")
+        model_parameters.decide_zeros([self.model], whole, silent=self.as_json)
         if holdout is not None:
             hidden = hidden_from([self.model], whole)
             parts = split(whole, holdout, cells=hidden, random_state=seed)
             self.tensors |= {"training part": parts.train, "test part": parts.test}
+        return self.model.zeros_for(whole)
 
     def _scores(self) -> Scores:
         """Score on the held-out cells."""
@@ -225,7 +232,8 @@ class FitRun:
             print_json(document)
             return
         shape = " x ".join(f"{printable(axis.name)} {len(axis):,}" for axis in cells.axes)
-        say(f"{self.model.name} on {cells.nnz:,} cells of {shape}")
+        zeros = fitted.parameters["zeros"]
+        say(f"{self.model.name} on {cells.nnz:,} cells of {shape}, zeros {zeros}")
         say(self._course())
         say(f"wrote {printable(self.out)}\n\nNext:")
         for line in self._next():

@@ -1,4 +1,4 @@
-"""A fitted model on cells it is given: ``tallyfold predict``, ``surprise`` and ``fold-in``."""
+"""A fitted model on cells it is given: ``predict``, ``surprise``, ``fold-in`` and ``update``."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -14,15 +14,19 @@ from tallyfold.errors import LabelError, ParameterError
 if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
     from tallyfold.models.base import CountModel
+    from tallyfold.models.new_cells import TakesNewCells
 
 Folder = Annotated[str, argument("MODEL", "Folder of a fitted model.")]
 Level = Annotated[float, option(None, "Probability of the interval from low to high.")]
 UNKNOWN = "Cells with labels the model does not know: stop, or leave them out."
 UnknownCells = Annotated[str, option("error|skip", UNKNOWN, rich_help_panel="Data")]
+NewFolder = Annotated[str, option("FOLDER", "Where to save the new model.", "--out", "-o")]
+UNKNOWN_OR_PRIOR = "Labels the model does not know: stop, leave out, or take an average one."
 PREDICTIONS = "Parquet, CSV, TSV or JSON lines, by its ending; - for CSV to standard output."
 
 FORMATS = {
     "count": ",d",
+    "probability": ".2g",
     "mean": ".3g",
     "low": ",d",
     "high": ",d",
@@ -58,14 +62,23 @@ def counts_for(model: "CountModel", files: Sequence[str], reading: Reading) -> "
     return with_types_of(tensor, model.axes_)
 
 
-def known_cells(model: "CountModel", tensor: "CountTensor", unknown: str) -> "CountTensor":
-    """Leave out cells with labels that the model does not know, and say so; or refuse them."""
+def known_cells(
+    model: "CountModel", tensor: "CountTensor", unknown: str, *, prior: bool = False
+) -> "CountTensor":
+    """Leave out cells with labels that the model does not know, and say so; or refuse them.
+
+    With `prior`, they may also stay, and be taken as average entities.
+    """
     import numpy as np
 
     from tallyfold.models.cells import cell_positions
 
-    if unknown not in ("error", "skip"):
-        raise ParameterError(f"--unknown must be 'error' or 'skip'; got {unknown!r}.")
+    choices = ("error", "skip", *["prior"] * prior)
+    if unknown not in choices:
+        words = " or ".join(repr(choice) for choice in choices)
+        raise ParameterError(f"--unknown must be {words}; got {unknown!r}.")
+    if unknown == "prior":
+        return tensor
     known_NM = cell_positions(model.axes_, tensor, "prior") >= 0
     known_N = np.asarray(known_NM.all(axis=1))
     if known_N.all():
@@ -76,7 +89,8 @@ def known_cells(model: "CountModel", tensor: "CountTensor", unknown: str) -> "Co
     line = f"{int((~known_N).sum()):,} of {tensor.nnz:,} cells have labels that the model does not "
     line += f"know, such as {name} {label!r}"
     if unknown == "error":
-        raise LabelError(f"{line}. --unknown skip leaves them out.")
+        more = ", --unknown prior takes an average label" if prior else ""
+        raise LabelError(f"{line}. --unknown skip leaves them out{more}.")
     say_aside(f"{line}: left out.")
     if tensor.part is None:
         return tensor.with_cells(known_N)
@@ -164,20 +178,31 @@ def surprise(
         str | None,
         option("FILE", "Write them to a file instead; - for standard output.", "--out", "-o"),
     ] = None,
-    unknown: UnknownCells = "error",
+    given: Annotated[
+        str | None, option("nonzero", "Ask only how many, given that there is a count.")
+    ] = None,
+    absent: Annotated[
+        int | None, option("N", "Rank also N empty cells, where a count was most probable.", min=0)
+    ] = None,
+    unknown: Annotated[
+        str, option("error|skip|prior", UNKNOWN_OR_PRIOR, rich_help_panel="Data")
+    ] = "error",
     as_json: options.AsJson = False,
 ) -> None:
     """Rank cells by how unlikely their counts are to the model.
 
-    p is P(Y >= y), P(Y <= y), or with both tails twice the smaller mid-p value;
-    by_chance says how many of these cells would be as unlikely by chance. Cells
-    that the model was fitted on surprise it less than they should.
+    by_chance says how many of these cells would be as unlikely by chance: a
+    finding is a number far below one. Where zeros are observed, a cell may be odd
+    for having a count at all, for how many, or for having none (--absent; 1,000
+    if the file is a part of all cells, as split --cells all makes, else none).
+    Cells that the model was fitted on surprise it less than they should.
 
     \b
     [bold]Examples[/]
       tallyfold surprise model new.parquet --value count
       tallyfold surprise model new.parquet --value count --tail upper --top 50
-      tallyfold surprise model new.npz --out ranked.csv
+      tallyfold surprise model new.parquet --value count --tail lower --absent 50
+      tallyfold surprise model new.parquet --unknown prior --out ranked.csv
     """  # noqa: D301
     import pyarrow as pa
 
@@ -186,9 +211,17 @@ def surprise(
     if out is not None:
         check_rows_target(out, files)
     model = load_model(folder)
-    counts = known_cells(model, counts_for(model, files, reading), unknown)
+    counts = known_cells(model, counts_for(model, files, reading), unknown, prior=True)
     top = USUAL if most is None and out is None else most
-    frame = surprise_of(model, counts, tail=tail, top=top)  # type: ignore[arg-type]
+    frame = surprise_of(
+        model,
+        counts,
+        tail=tail,  # type: ignore[arg-type]
+        top=top,
+        given=given,  # type: ignore[arg-type]
+        absent=absent,
+        unknown="prior" if unknown == "prior" else "error",
+    )
     if out is not None:
         write_tables(iter([pa.Table.from_pandas(frame, preserve_index=False)]), out)
     elif as_json:
@@ -204,40 +237,80 @@ def fold_in(
     folder: Folder,
     files: options.Files,
     axis: Annotated[str, option("AXIS", "The axis that gets new labels.")],
-    out: Annotated[str, option("FOLDER", "Where to save the new model.", "--out", "-o")],
+    out: NewFolder,
     reading: Reading,
     overwrite: model_folder.Overwrite = False,
 ) -> None:
-    """Teach a vae-bptf model new labels of one axis from their cells alone.
+    """Teach a model new labels of one axis from their cells alone.
 
-    Its encoders pass over the new cells; nothing is fitted and no old cell is
-    needed. Labels of the other axes must be known.
+    For vae-bptf and margins: new cells are added to sums; nothing is fitted and
+    no old cell is needed. Labels of the other axes must be known. With observed
+    zeros all cells of the new labels that are not listed are zeros.
 
     \b
     [bold]Example[/]
       tallyfold fold-in model new.parquet --axis author --out model2
     """  # noqa: D301
-    from tallyfold.models.vae_bptf import VAEBPTF
+    from tallyfold.data.axis import axis_number
 
-    model = load_model(folder)
-    if not isinstance(model, VAEBPTF):
-        raise ParameterError(
-            f"only vae-bptf models take new labels without a fit; {folder} holds {model.name}. Fit "
-            "again with all cells, or predict with --unknown prior."
-        )
+    model = load_taking_model(folder)
     model_folder.check_model_folder(out, overwrite)
     counts = counts_for(model, files, reading)
-    number, given = model.posterior_.axis_number(axis), counts.axis(axis)
+    number, given = axis_number(model.axes_, axis), counts.axis(axis)
     known = model.axes_[number].find(given.labels)[1].nonzero()[0]
     if len(known):
         raise LabelError(
             f"{len(known):,} of {number_of(len(given), 'label')} of {axis} are known already, such "
-            f"as {given.label(int(known[0]))!r}; fold-in is for new ones. Leave their cells out, "
-            "or fit again with all cells."
+            f"as {given.label(int(known[0]))!r}; fold-in is for new ones. `tallyfold update` takes "
+            "cells of both."
         )
-    larger = model.fold_in(counts, axis)
-    larger.save(out)
+    save_larger(model, model.fold_in(counts, axis), out)
+
+
+@options.with_reading(*options.READING_FOR_MODEL)
+def update(
+    folder: Folder,
+    files: options.Files,
+    out: NewFolder,
+    reading: Reading,
+    overwrite: model_folder.Overwrite = False,
+) -> None:
+    """Teach a model new cells: of labels that it knows and of new ones, on any axis.
+
+    For vae-bptf and margins: new cells are added to sums; nothing is fitted and
+    no old cell is needed. Give each cell once. With observed zeros all cells of
+    new labels that are not listed are zeros.
+
+    \b
+    [bold]Examples[/]
+      tallyfold update model yesterday.parquet --out model2
+      tallyfold update model new.csv --value count --out model --overwrite
+    """  # noqa: D301
+    model = load_taking_model(folder)
+    model_folder.check_model_folder(out, overwrite)
+    save_larger(model, model.update(counts_for(model, files, reading)), out)
+
+
+def load_taking_model(folder: str) -> "TakesNewCells":
+    """Load a model that takes in new cells without a fit; refuse others."""
+    from tallyfold.models.new_cells import TakesNewCells
+
+    model = load_model(folder)
+    if not isinstance(model, TakesNewCells):
+        raise ParameterError(
+            f"only vae-bptf and margins models take new cells without a fit; {folder} holds "
+            f"{model.name}. Fit again with all cells, or predict with --unknown prior."
+        )
+    return model
+
+
+def save_larger(before: "TakesNewCells", model: "TakesNewCells", out: str) -> None:
+    """Save a model that has taken in new cells, and say what labels are new."""
+    model.save(out)
     model_folder.clear_checkpoint(out)
-    before, after = (len(each.axes_[number]) for each in (model, larger))
-    line = f"wrote {printable(out)}: {printable(axis)} has {number_of(after - before, 'new label')}"
-    say(f"{line}, {after:,} in all")
+    told = []
+    for old, new in zip(before.axes_, model.axes_, strict=True):
+        if len(new) > len(old):
+            more = number_of(len(new) - len(old), "new label")
+            told.append(f"{printable(new.name)} has {more}, {len(new):,} in all")
+    say(f"wrote {printable(out)}: {'; '.join(told) or 'no label is new'}")

@@ -4,14 +4,16 @@ import difflib
 import functools
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from tallyfold.cli.options import option
+from tallyfold.cli.terminal import say_aside
 from tallyfold.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
+    from tallyfold.data.tensor import CountTensor
     from tallyfold.models.base import CountModel
     from tallyfold.models.parameters import Rule
 
@@ -27,8 +29,11 @@ CONFIG = (
 )
 Config = Annotated[Path | None, _model("FILE", CONFIG)]
 Components = Annotated[int | None, _model("K", "The number of components.", "--components", "-k")]
-ZEROS = "What cells without a row are: unknown (the default), or counts of zero."
-Zeros = Annotated[str | None, _model("missing|observed", ZEROS)]
+ZEROS = (
+    "What cells without a row are: unknown, or counts of zero. auto (the default): unknown if the "
+    "values look like ratings, else zeros."
+)
+Zeros = Annotated[str | None, _model("auto|missing|observed", ZEROS)]
 SCALE = "The values that counts can have, for ratings: 1-5. auto recognises a scale, none has none."
 Scale = Annotated[str | None, _model("LOW-HIGH", SCALE)]
 MaxIter = Annotated[int | None, _model("N", "The most iterations.")]
@@ -41,8 +46,15 @@ class Given(NamedTuple):
     where: str
 
 
+AUTO = Given("auto", "--zeros")
+"""What empty cells are to a model if nobody says: it is decided when the counts are known."""
+
+
 def chosen_model(name: str | None, config: Path | None, given: Mapping[str, Given]) -> "CountModel":
-    """Make a model of the parameters in a file and of those given, which win."""
+    """Make a model of the parameters in a file and of those given, which win.
+
+    Where neither says what empty cells are, its zeros are ``"auto"`` until `decide_zeros`.
+    """
     from tallyfold.models.registry import MODELS
 
     filed_name, filed = (None, {}) if config is None else parameters_in(config)
@@ -52,11 +64,42 @@ def chosen_model(name: str | None, config: Path | None, given: Mapping[str, Give
     kind = MODELS[name]
     known = kind().get_params()
     parameters = {}
-    for key, one in (filed | dict(given)).items():
+    for key, one in ({"zeros": AUTO} | filed | dict(given)).items():
         if key not in known:
             raise unknown_parameter(key, one.where, name, list(known))
-        parameters[key] = typed(key, one, kind.rules.get(key))
+        parameters[key] = (
+            asked_zeros(one) if key == "zeros" else typed(key, one, kind.rules.get(key))
+        )
     return kind(**parameters)  # type: ignore[no-any-return]
+
+
+def asked_zeros(given: Given) -> str:
+    """Return what empty cells are to be; here every model knows the word auto."""
+    from tallyfold.models.parameters import one_of
+
+    return str(typed("zeros", given, one_of("auto", "missing", "observed")))
+
+
+def decide_zeros(models: Iterable["CountModel"], tensor: "CountTensor", *, silent: bool) -> None:
+    """Decide by the counts what empty cells are to models that were not told; say so in a line.
+
+    All of them take the same; those with a scale of their own are for ratings.
+    """
+    from tallyfold.inference.distributed.process_group import ALONE, use_group
+    from tallyfold.models.complete_logs import CHOSEN, zeros_of
+
+    undecided = [model for model in models if model.get_params()["zeros"] == "auto"]
+    if not undecided:
+        return
+    with use_group(ALONE):  # the first of several processes has all cells
+        zeros = zeros_of(tensor)
+    if any(isinstance(model.get_params().get("scale"), list) for model in undecided):
+        zeros = "missing"
+    for model in undecided:
+        model.set_params(zeros=zeros)
+    if not silent:
+        other = "observed" if zeros == "missing" else "missing"
+        say_aside(f"{CHOSEN[zeros]}; if not so, --zeros {other}.")
 
 
 def settings(texts: Sequence[str] | None, **flags: Any) -> dict[str, Given]:

@@ -30,7 +30,8 @@ def components(
     """Show the strongest labels of each component, the largest component first.
 
     weight is a label's share of the component on its axis, with a 90 %
-    interval; labels that are surely strong come first.
+    interval; labels that are surely strong come first. Components that the prior
+    has switched off are counted only; --component shows one of them, too.
 
     \b
     [bold]Examples[/]
@@ -42,10 +43,12 @@ def components(
 
     model = load_model(folder)
     names = axis or [each.name for each in model.axes_]
-    frames = {name: model.components(name, most) for name in names}
+    n_components = model.posterior_.n_components
+    if component is not None and not 0 <= component < n_components:
+        raise ParameterError(f"--component must be from 0 to {n_components - 1}; got {component}.")
+    least = {} if component is None else {"least": 0.0}  # one that is asked for is shown
+    frames = {name: model.components(name, most, **least) for name in names}
     known = list(frames[names[0]]["component"].unique())
-    if component is not None and component not in known:
-        raise ParameterError(f"--component must be from 0 to {len(known) - 1}; got {component}.")
     chosen = known if component is None else [component]
     if as_json:
         rows = pd.concat([frame.assign(axis=name) for name, frame in frames.items()])
@@ -58,6 +61,7 @@ def components(
             title = f"Component {number}, {share:.0f} % of the rate: {printable(name)}"
             show_frame(title, part[["label", *WEIGHTS]], WEIGHTS)
             say("")
+    _say_switched_off(n_components - len(known), n_components)
     if all((frame["low"] == frame["high"]).all() for frame in frames.values()):
         say("This model has no posterior: low and high are the weight.")
 
@@ -126,6 +130,8 @@ def profile(
         print_json({"axis": axis, "label": label, "components": frame})
         return
     show_frame(f"{printable(axis)} {printable(label)}", frame, FACTORS)
+    off = frame.attrs["switched_off"]
+    _say_switched_off(off, off + len(frame))
     if not frame.attrs["posterior"]:
         say("\nThis model has no posterior: low and high are the mean.")
 
@@ -179,6 +185,12 @@ def report(
         import webbrowser
 
         webbrowser.open(file.resolve().as_uri())
+
+
+def _say_switched_off(off: int, number: int) -> None:
+    """Say how many components are not listed, since the prior has switched them off."""
+    if off:
+        say(f"{off} of {number} components are switched off: the data need no more.")
 
 
 def _axis_and_label(model: "CountModel", option: str, text: str) -> tuple[str, Any]:

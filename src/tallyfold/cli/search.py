@@ -1,7 +1,6 @@
 """``tallyfold tune`` and ``tallyfold rank``: parameters and the number of components to choose."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 Model = Annotated[str, option("NAME", "Which model, such as bptf.")]
 SET = "A parameter that stays fixed. Repeatable."
 Set = Annotated[list[str] | None, option("NAME=VALUE", SET, "--set")]
+Zeros = Annotated[str | None, option("auto|missing|observed", model_parameters.ZEROS)]
 Folds = Annotated[int, option("K", "Parts of the cross-validation.")]
 Metric = Annotated[str | None, option("NAME", "Score to choose by, if not the model's own.")]
 HOLDOUT = "Share of the cells to set aside first, for a test that comes later."
@@ -47,6 +47,7 @@ def tune(
     files: options.Files,
     reading: options.Reading,
     model: Model = "vae-bptf",
+    zeros: Zeros = None,
     fixed: Set = None,
     space: Annotated[
         str | None,
@@ -84,9 +85,13 @@ def tune(
     """  # noqa: D301
     from tallyfold.evaluation.search.tune import tune as search_for
 
+    options.check_share("--holdout", holdout or None)
     check_targets({"--out": out})
-    chosen = model_parameters.chosen_model(model, None, model_parameters.settings(fixed))
-    tensor = _training_part(files, reading, holdout, seed, chosen)
+    given = model_parameters.settings(fixed, zeros=zeros)
+    chosen = model_parameters.chosen_model(model, None, given)
+    tensor = reading.counts(files)
+    model_parameters.decide_zeros([chosen], tensor, silent=as_json)
+    tensor = _training_part(tensor, holdout, seed, chosen)
     with interruptible(GO_ON), progress() as shown:
         found = search_for(
             chosen,
@@ -177,6 +182,7 @@ def rank(
     files: options.Files,
     reading: options.Reading,
     model: Model = "vae-bptf",
+    zeros: Zeros = None,
     fixed: Set = None,
     ranks: Annotated[str, option("A,B,...", "Numbers of components to try.")] = "1,2,3,5,8,13,20",
     best: Annotated[
@@ -207,11 +213,15 @@ def rank(
     from tallyfold.report.plots import rank_curve
 
     numbers = _ranks(ranks)
+    options.check_share("--holdout", holdout or None)
     check_targets({"--out": out, "--plot": plot, "--keep": keep})
     if plot is not None and plot.suffix.lower() not in FIGURES:
         raise ParameterError(f"--plot must end in {', '.join(FIGURES)}; got {str(plot)!r}.")
-    estimator = model_parameters.chosen_model(model, None, model_parameters.settings(fixed))
-    tensor = _training_part(files, reading, holdout, seed, estimator)
+    given = model_parameters.settings(fixed, zeros=zeros)
+    estimator = model_parameters.chosen_model(model, None, given)
+    tensor = reading.counts(files)
+    model_parameters.decide_zeros([estimator], tensor, silent=as_json)
+    tensor = _training_part(tensor, holdout, seed, estimator)
     with interruptible("nothing was kept. Use --keep FILE"), progress() as shown:
         found = select_rank(
             tensor,
@@ -279,14 +289,12 @@ def _show_ranks(found: "RankChoice", chosen: int | None) -> None:
 
 
 def _training_part(
-    files: Sequence[str], reading: options.Reading, holdout: float, seed: int, model: "CountModel"
+    tensor: "CountTensor", holdout: float, seed: int, model: "CountModel"
 ) -> "CountTensor":
-    """Read the counts; set a part aside if asked to."""
+    """Set a part of the counts aside if asked to."""
     from tallyfold.data.split import split
     from tallyfold.evaluation.holding_out import hidden_from
 
-    options.check_share("--holdout", holdout or None)
-    tensor = reading.counts(files)
     if not holdout:
         return tensor
     hidden = hidden_from([model], tensor)

@@ -99,6 +99,11 @@ def _narrow(name: str, cells: Sequence[str]) -> str:
     return "\n".join(textwrap.wrap(name[:-1], width, break_long_words=False) or [""]) + ">"
 
 
+def is_too_wide(out: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Tell whether a table is wider than the console, if nothing is shortened."""
+    return _total_width(_wanted(columns, rows)) > out.width
+
+
 def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], available: int) -> list[int]:
     """Return the columns' widths: those of text give way until the table fits, if it can."""
     wanted = _wanted(columns, rows)
@@ -127,7 +132,7 @@ def show_frame(
     Columns in `spare` are dropped if the table would be too wide with them.
     """
     out, (heads, rows) = console(), _cells(frame, formats)
-    if spare and _total_width(_wanted(heads, rows)) > out.width:
+    if spare and is_too_wide(out, heads, rows):
         heads, rows = _cells(frame.drop(columns=list(spare)), formats)
     show_table(out, title, heads, rows)
 

@@ -84,6 +84,19 @@ def draw_empty_cells(
     return _Sampler.of(tensor, seed).draw(n, seed)
 
 
+def are_empty(tensor: CountTensor, cells_DM: Cells) -> npt.NDArray[np.bool_]:
+    """Return which cells have no count and are in the part of a whole that a tensor is.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.load_demo()
+    >>> bool(are_empty(tensor, tensor.indices).any())
+    False
+    """
+    return _Membership.of(tensor).empty(cells_DM)
+
+
 def weighted_sum(empty: EmptyCells, value_Z: npt.ArrayLike) -> tuple[float, float]:
     """Return the estimated sum over all empty cells of a value per cell, and its standard error.
 

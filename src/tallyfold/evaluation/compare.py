@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.evaluation.fit_and_score import fit_and_score
+from tallyfold.evaluation.holding_out import say_different_zeros, with_decided_zeros
 from tallyfold.evaluation.metrics import METRICS, checked_metrics
 from tallyfold.models.base import CountModel
 from tallyfold.models.constant import Constant
@@ -29,6 +30,9 @@ def compare(
 ) -> pd.DataFrame:
     """Fit models on one part and score them on the other.
 
+    Scores compare if empty cells are the same to all models: those with ``zeros="auto"`` take what
+    the others have. If others differ, a line of the log and the column `zeros` say so.
+
     Parameters
     ----------
     models
@@ -43,15 +47,15 @@ def compare(
     Returns
     -------
     pandas.DataFrame
-        A row per model: seconds, iterations, its scores (missing where the model has no
-        distribution of counts), and the error of a model that failed.
+        A row per model: what empty cells are to it, seconds, iterations, its scores (missing where
+        the model has no distribution of counts), and the error of a model that failed.
 
     Examples
     --------
     >>> import tallyfold as tf
     >>> train, test = tf.split(tf.simulate((30, 20, 10), 2, density=0.3).tensor)
     >>> compare({"constant": tf.Constant()}, train, test, ["mae-mean"]).columns.tolist()
-    ['model', 'seconds', 'iterations', 'mae-mean', 'error']
+    ['model', 'zeros', 'seconds', 'iterations', 'mae-mean', 'error']
     """
     import pandas as pd
 
@@ -70,12 +74,16 @@ def compare(
             f"{test.nnz:,} to test on."
         )
     rows = []
-    for name, model in models.items():
+    decided = with_decided_zeros(models, train)
+    say_different_zeros(decided, train)
+    for name, model in decided.items():
         if announce is not None:
             announce(name)
         measured, values = fit_and_score(model, train, test, scores)
-        rows.append({"model": name} | measured | values)
-    columns = ["model", "seconds", "iterations", *metrics, "error"]
+        if model is not models[name] and measured["error"] is None:
+            models[name]._fitted = model.fitted_
+        rows.append({"model": name, "zeros": model.zeros_for(train)} | measured | values)
+    columns = ["model", "zeros", "seconds", "iterations", *metrics, "error"]
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -15,7 +15,7 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError, StorageError
 from tallyfold.evaluation.fit_and_score import Scores as Scores
 from tallyfold.evaluation.fit_and_score import fit_and_score
-from tallyfold.evaluation.holding_out import hidden_from
+from tallyfold.evaluation.holding_out import hidden_from, with_decided_zeros
 from tallyfold.evaluation.metrics import METRICS, checked_metrics
 from tallyfold.evaluation.row_folder import SCHEMA, Row, RowFolder
 from tallyfold.inference.fit.checkpoint import fingerprint
@@ -75,8 +75,9 @@ class Experiment:
     tensors
         Data sets by name; a function is called when its tensor is first needed.
     models
-        Models by name. Each fit is of a fresh copy, with the seed as its `random_state`; the
-        treatment of zeros is the model's own.
+        Models by name. Each fit is of a fresh copy, with the seed as its `random_state`. The
+        treatment of zeros is the model's own, and a column; models with ``zeros="auto"`` take that
+        of the others if these have but one, else what the data set's counts look like.
     metrics
         Names of scores from `METRICS`; or scores by name, functions of `Predictions` of your own
         among them, which return a number or None.
@@ -118,6 +119,7 @@ class Experiment:
             raise ParameterError("`metrics` must name at least one; got none.")
         self.seeds = _checked_seeds(seeds)
         self._last_split: tuple[tuple[Any, ...], Split, str] | None = None
+        self._last_decided: tuple[CountTensor, dict[str, CountModel]] | None = None
 
     def run(
         self,
@@ -186,12 +188,28 @@ class Experiment:
         return [found[metric] for metric in self.metrics]
 
     def _held_out_fifth(self, tensor: CountTensor, seed: int) -> Split:
-        hidden = hidden_from(self.models.values(), tensor)
+        hidden = hidden_from(self._decided(tensor).values(), tensor)
         return split(tensor, 0.2, cells=hidden, random_state=seed)
+
+    def _decided(self, tensor: CountTensor) -> dict[str, CountModel]:
+        """Return the models for a data set: what empty cells are is decided on the whole of it."""
+        if self._last_decided is None or self._last_decided[0] is not tensor:
+            self._last_decided = tensor, with_decided_zeros(self.models, tensor)
+        return self._last_decided[1]
+
+    def _tensor(self, dataset: str) -> CountTensor:
+        tensor = self.tensors[dataset]
+        if not isinstance(tensor, CountTensor):
+            tensor = self.tensors[dataset] = checked_tensor(tensor(), "tensors")
+        return tensor
+
+    def _parameters(self, fit: Fit) -> dict[str, Any]:
+        decided = self._decided(self._tensor(fit.dataset))
+        return decided[fit.model].get_params()  # type: ignore[no-any-return]
 
     def _run_one(self, fit: Fit, kept: RowFolder) -> list[Row]:
         train, test = self._split(fit)[0]
-        parameters = self.models[fit.model].get_params()
+        parameters = self._parameters(fit)
         if "random_state" in parameters:
             parameters["random_state"] = fit.seed
         model = type(self.models[fit.model])(**parameters)
@@ -213,17 +231,14 @@ class Experiment:
         """Return both parts of a fit's cells, and a checksum of them."""
         key = fit.dataset, fit.split, fit.seed
         if self._last_split is None or self._last_split[0] != key:  # models follow each other
-            tensor = self.tensors[fit.dataset]
-            if not isinstance(tensor, CountTensor):
-                tensor = self.tensors[fit.dataset] = checked_tensor(tensor(), "tensors")
-            parts = self.splits[fit.split](tensor, fit.seed)
+            parts = self.splits[fit.split](self._tensor(fit.dataset), fit.seed)
             prints = " ".join(fingerprint(part)[:16] for part in parts)
             self._last_split = key, parts, prints
         return self._last_split[1:]
 
     def _setting(self, fit: Fit) -> str:
         """Return checksums of a fit's parameters and metrics, and of its cells."""
-        parameters = self.models[fit.model].get_params() | {"random_state": fit.seed}
+        parameters = self._parameters(fit) | {"random_state": fit.seed}
         text = json.dumps([parameters, sorted(self.metrics)], sort_keys=True, default=str)
         return f"{hashlib.sha256(text.encode()).hexdigest()[:16]} {self._split(fit)[1]}"
 

@@ -1,13 +1,75 @@
-"""Which cells are held out to score a model: those with a count, or all, as its zeros ask for."""
+"""What empty cells are to models that are scored together, and which cells are then held out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Literal
 
 from tallyfold.data.split import Hidden
 from tallyfold.data.tensor import CountTensor
 from tallyfold.models.base import CountModel
+from tallyfold.models.complete_logs import say_zeros
+
+WORDS = ("missing", "observed")
+
+_log = logging.getLogger("tallyfold")
+
+
+def with_decided_zeros(
+    models: Mapping[str, CountModel], tensor: CountTensor
+) -> dict[str, CountModel]:
+    """Return the models, copies of those with ``zeros="auto"`` among them, and say what these take.
+
+    They take what all others have, so that one treatment of empty cells is compared; and what the
+    tensor's counts look like, all of them the same, if there are no others or these differ.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.simulate((30, 20, 10), n_components=2, density=0.3).tensor
+    >>> models = {"bptf": tf.BPTF(zeros="missing"), "vae-bptf": tf.VAEBPTF()}
+    >>> with_decided_zeros(models, tensor)["vae-bptf"].zeros
+    'missing'
+    """
+    undecided = {n: m for n, m in models.items() if m.get_params()["zeros"] == "auto"}
+    if not undecided:
+        return dict(models)
+    others = {m.zeros_for(tensor) for name, m in models.items() if name not in undecided}
+    zeros = others.pop() if len(others) == 1 else None
+    if zeros in WORDS:
+        _say(
+            f"zeros='auto': {', '.join(undecided)} is compared with models whose zeros are {zeros},"
+            " and takes them so, too."
+        )
+    else:
+        looks = {model.zeros_for(tensor) for model in undecided.values()}
+        zeros = "missing" if "missing" in looks else "observed"
+        say_zeros(zeros, tensor.names)
+    decided = {name: _copy(model, zeros) for name, model in undecided.items()}
+    return {name: decided.get(name, model) for name, model in models.items()}
+
+
+def _copy(model: CountModel, zeros: str) -> CountModel:
+    return type(model)(**(model.get_params() | {"zeros": zeros}))
+
+
+def say_different_zeros(models: Mapping[str, CountModel], tensor: CountTensor) -> None:
+    """Say which models take empty cells for zeros if others do not: scores do not compare."""
+    taken = {name: model.zeros_for(tensor) for name, model in models.items()}
+    missing, observed = (", ".join(n for n in taken if taken[n] == zeros) for zeros in WORDS)
+    if missing and observed:
+        _say(
+            "these models differ in what cells without an entry are, so their scores do not "
+            f"compare: missing to {missing}; observed zeros to {observed}. Give all the same "
+            "`zeros`."
+        )
+
+
+@cache
+def _say(line: str) -> None:
+    _log.warning("%s", line)
 
 
 def zeros_of(models: Iterable[CountModel], tensor: CountTensor) -> Literal["missing", "observed"]:

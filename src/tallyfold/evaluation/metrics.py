@@ -7,6 +7,7 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
@@ -156,8 +157,10 @@ def log_pmf_positive(predictions: Predictions) -> float:
 def log_pmf_plug_in(predictions: Predictions) -> float:
     """Return the mean log pmf given y >= 1 at the mean rates, without the posterior's spread."""
     fitted = predictions.model.fitted_
-    r = fitted.calibration.dispersion or fitted.dispersion
+    r: float | npt.NDArray[np.float64] | None = fitted.calibration.dispersion or fitted.dispersion
     family = "poisson" if r is None else "negative-binomial"
+    if r is not None and fitted.calibration.growth:
+        r = (r * predictions.rate**fitted.calibration.growth)[None]
     plain = CountMixture(COUNTS[family, True], predictions.rate[None], r)
     return float(np.mean(plain.log_pmf(predictions.counts)))
 

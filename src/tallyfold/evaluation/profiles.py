@@ -36,8 +36,9 @@ def profile(model: CountModel, axis: str, label: Any, *, level: float = 0.9) -> 
     Returns
     -------
     pandas.DataFrame
-        A row per component: its share of the entity's rate over all cells, and the posterior mean
-        and interval of the entity's factor. Without a posterior, `low` and `high` are the mean;
+        A row per component, but for those that are switched off (``attrs["switched_off"]`` is
+        their number): its share of the entity's rate over all cells, and the posterior mean and
+        interval of the entity's factor. Without a posterior, `low` and `high` are the mean;
         ``attrs["posterior"]`` tells.
 
     Examples
@@ -64,8 +65,9 @@ def profile(model: CountModel, axis: str, label: Any, *, level: float = 0.9) -> 
             "high": factors.quantile(axis, (1 + level) / 2)[row],
         }
     )
-    frame = frame.sort_values("share", ascending=False, kind="stable", ignore_index=True)
-    frame.attrs["posterior"] = _is_uncertain(factors)
+    off_K = factors.switched_off()
+    frame = frame[~off_K].sort_values("share", ascending=False, kind="stable", ignore_index=True)
+    frame.attrs |= {"posterior": _is_uncertain(factors), "switched_off": int(off_K.sum())}
     return frame
 
 
@@ -143,15 +145,19 @@ def top_entities(
 
 
 def _cell_rates(model: CountModel, own: int, rows: Mapping[int, int]) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation of the rates of one cell for each entity of an axis."""
+    """Return mean and standard deviation of the rates of one cell for each entity of an axis.
+
+    Where combinations of labels add to the rates (zeros observed), the spread is the factors' own.
+    """
     n_labels = len(model.axes_[own])
     positions = np.empty((n_labels, len(rows) + 1), np.int32, order="F")
     positions[:, own] = np.arange(n_labels)
     for other, row in rows.items():
         positions[:, other] = row
     mean_D, variance_D = model._moments(positions)
-    rate_D = model.calibration_.rates(mean_D)
-    steepness_D = model.calibration_.exponent * rate_D / np.maximum(mean_D, 1e-300)
+    rate_D, apart = model._rates(positions), model.fitted_.occurrence is not None
+    exponent = 1.0 if apart else model.calibration_.exponent
+    steepness_D = exponent * rate_D / np.maximum(mean_D, 1e-300)
     return rate_D, steepness_D * np.sqrt(variance_D)
 
 

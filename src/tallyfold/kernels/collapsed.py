@@ -1,10 +1,10 @@
 """Shares of cells over components with each cell's own count taken out (CVB0), in one pass.
 
 A cell that has a count stands for a latent Poisson count of at least one (Bernoulli-Poisson): with
-the rate x, its mean is x / (1 - exp(-x)). That latent count is divided over components twice: first
-in proportion to the product of the axes' means, then in proportion to the product of what is left
-of these means when the first division is taken out of them. No share depends on itself, so nothing
-has to be kept per cell, and one pass serves all axes.
+the rate x, its mean is x / (1 - exp(-x)), at most `MOST_LATENT`. That latent count is divided over
+components twice: first in proportion to the product of the axes' means, then in proportion to the
+product of what is left of these means when the first division is taken out of them. No share
+depends on itself, so nothing has to be kept per cell, and one pass serves all axes.
 """
 
 from importlib import import_module
@@ -20,6 +20,9 @@ from tallyfold.kernels.layout import AxisLayout, check_factors, check_weights, e
 SMALL_WORK = 50_000
 """Cells times components times axes below which ``"auto"`` means NumPy."""
 AT_ONCE = 1 << 15
+MOST_LATENT = 5.0
+"""Of a cell. Labels that always have a count together would otherwise grow with every pass, since
+no rate is the largest that explains them; a rate of five is a count with 99.3 %."""
 MOST_BUFFERS, BUFFER_BYTES = 8, 1 << 29
 """Parts of the cells that are summed side by side: how many, and the memory of their sums."""
 
@@ -103,6 +106,7 @@ def reference_sums(
         rate_N1 = total_N1 * gate_N[cells, None]
         seen_N1 = -np.expm1(-rate_N1)
         latent_N1 = np.where(rate_N1 > 1e-12, rate_N1 / np.maximum(seen_N1, 1e-300), 1.0)
+        latent_N1 = np.minimum(latent_N1, MOST_LATENT)
         own_NK = share_NK * (latent_N1 / total_N1)
         left_MNK = np.maximum(mean_MNK - own_NK * scale_MNK, prior_shape * scale_MNK)
         share_NK = left_MNK.prod(axis=0)

@@ -34,6 +34,7 @@ from tallyfold.kernels.device import use_device
 from tallyfold.models.cells import checked_tensor
 from tallyfold.models.completion import (
     calibrated,
+    count_switched_off,
     fit_groups,
     head_phases_for,
     with_head,
@@ -162,6 +163,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self._check(tensor, every, checkpoint, resume)
         with use_device(self._device):
             caveat = self._fit(tensor, checkpoint, every, resume, callbacks, groups)
+        count_switched_off(self._fitted)
         if caveat is not None:
             warnings.warn(
                 f"the fit was interrupted; the model is that of iteration {self.n_iter_}.{caveat}",
@@ -204,9 +206,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if self._has_head and self._fitted.head is None:
             told += " The count head was not trained yet: counts follow the factors' rates."
         caveat = told if outcome.reason == "interrupted" else None
-        # cells that all have a count would calibrate zeros away, unless those have a part apart
-        apart = not self._observed or self._fitted.occurrence is not None
-        if held_out is not None and apart and self._fitted.likelihood is not None:
+        if held_out is not None and self._fitted.likelihood is not None:
             try:
                 self._fitted = calibrated(self._fitted, self._moments, outcome, phases, held_out)
             except KeyboardInterrupt:  # the model stands, without its calibration

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
+from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import ParameterError
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
+from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
+from tallyfold.inference.schemes.gate import Axes, gate_choice, possible_gates
+from tallyfold.models.complete_logs import Gate, gates_of, plain_gate, refuse_ignored_gate
+from tallyfold.models.fitted import Fitted
 from tallyfold.models.gamma_model import SweptModel
 from tallyfold.models.parameters import NonNegative, PositiveInt
 
@@ -25,7 +31,9 @@ class BPTF(SweptModel):
     zeros
         Whether cells without an entry are ``"missing"`` or ``"observed"`` zeros.
     likelihood
-        ``"poisson"``, or ``"negative-binomial"`` for counts more dispersed than a Poisson's.
+        ``"poisson"``, or ``"negative-binomial"`` for counts more dispersed than a Poisson's. With
+        observed zeros the factors are always those of a Poisson, since only its sums over all
+        empty cells are closed; calibration makes the predictive distribution negative binomial.
     truncated
         Whether the likelihood is of counts of at least one. None: if zeros are missing, since a
         cell that is seen then has a count of at least one. False is the form of the literature.
@@ -39,7 +47,12 @@ class BPTF(SweptModel):
     validation, patience
         A share of the training cells to hold out (None: none). The sweep with the best score on
         them is kept, the fit ends when it has not improved for `patience` sweeps, and the
-        predictive distribution is calibrated on them. Not used with ``zeros="observed"``.
+        predictive distribution is calibrated on them. With observed zeros a share of all cells,
+        empty ones too.
+    gate
+        With observed zeros: the two axes whose pairs are active or not, such as author and year,
+        so that components need not say so. ``"auto"`` chooses by held-out cells, ``"none"`` has no
+        gate.
     amount
         The distribution of a count of at least one: ``"negative-binomial"``, the likelihood,
         calibrated on the validation cells; or ``"head"``, learned from the margins of all cells.
@@ -73,8 +86,44 @@ class BPTF(SweptModel):
     likelihood: Literal["poisson", "negative-binomial"] = "poisson"
     max_iter: PositiveInt = 200
     tol: NonNegative = 1e-5
+    gate: Gate = "none"
 
-    def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
-        step = self._sweeps(cells, held_out, self.n_components, self.likelihood)
+    def _check(self, tensor: CountTensor, *rest: Any) -> None:
+        super()._check(tensor, *rest)
+        refuse_ignored_gate(self.gate, self.zeros, "none")
+        if self.gate == "auto" and not self.validation:
+            raise ParameterError(
+                "gate='auto' chooses by held-out cells, of which there are none with "
+                "validation=None. Name two axes, or give a `validation` share."
+            )
+        gates_of(self.gate, tensor)
+
+    def _plain_parameters(self) -> dict[str, Any]:
+        return super()._plain_parameters() | {"gate": plain_gate(self.gate)}
+
+    def _phases_on(
+        self, tensor: CountTensor, cells: TrainingCells, held_out: CountTensor | None
+    ) -> Sequence[Phase]:
+        gates = () if self.gate == "none" else gates_of(self.gate, tensor)
+        return self._phases(cells, held_out, gates)
+
+    def _phases(
+        self,
+        cells: TrainingCells,
+        held_out: CountTensor | None,
+        gates: Sequence[Axes | None] = (),
+    ) -> Sequence[Phase]:
+        gates = possible_gates(gates, cells)
+        step = self._sweeps(cells, held_out, self.n_components, self.likelihood, gates)
         rules = StoppingRules(self.max_iter, self.tol, self.patience)
-        return [Phase("sweeps", step, step.start, rules)]
+        if len(gates) < 2 or held_out is None:
+            return [Phase("sweeps", step, step.start, rules)]
+        choice, begin = gate_choice(step)
+        return [choice, Phase("sweeps", step, begin, rules)]
+
+    def _result(
+        self, state: CAVIState, phases: Sequence[Phase], axes: Sequence[Axis], cells: TrainingCells
+    ) -> Fitted:
+        sweeps = next(phase.step for phase in phases if isinstance(phase.step, CAVIStep))
+        gated = replace(state, posterior=sweeps.gated(state))
+        return self._make_fitted(gated, axes, cells)

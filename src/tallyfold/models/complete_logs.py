@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.inference.distributed.process_group import current_group
+from tallyfold.inference.encoders.information import occurrence_information, with_widths
 from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.occurrence.phases import gate_candidates
 from tallyfold.inference.occurrence.step import LastPasses, OccurrenceState
-from tallyfold.inference.schemes.collapsed import Axes
+from tallyfold.inference.schemes.gate import Axes
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import Rule
 from tallyfold.posterior.derived_axis import countable
 from tallyfold.posterior.gamma_factors import GammaFactors
-from tallyfold.probability.categorical import recognised_scale
+from tallyfold.probability.categorical import WIDEST_SCALE, recognised_scale
 from tallyfold.probability.counts import COUNTS
+
+Ints = npt.NDArray[np.int64]
 
 _log = logging.getLogger("tallyfold")
 
-PRIOR_SHAPE = 0.3
+PRIOR_SHAPE = 0.1
 """Of the factors where zeros are observed: with 1, most components would be switched off."""
 
 Gate = (
@@ -54,28 +59,47 @@ def zeros_of(tensor: CountTensor) -> Literal["missing", "observed"]:
     >>> zeros_of(tf.simulate((30, 20, 10), n_components=2, density=0.3).tensor)
     'observed'
     """
-    value_V, times_V = np.unique(tensor.counts, return_counts=True)
+    value_V, times_V = _values(tensor.counts)
     group = current_group()
     if group.size > 1:
         all_V, row_V = np.unique(group.all_gather(value_V), return_inverse=True)
         times_V = np.bincount(row_V, group.all_gather(times_V)).astype(np.int64)
         value_V = all_V
+    if not len(value_V):
+        return "observed"
     return "observed" if recognised_scale(value_V, times_V) is None else "missing"
 
 
-@cache
+def _values(counts_N: npt.NDArray[np.int64]) -> tuple[Ints, Ints]:
+    """Return the values that counts have, and how often; of a wide range, its ends alone."""
+    if not len(counts_N):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    low, high = int(counts_N.min()), int(counts_N.max())
+    if high - low >= WIDEST_SCALE:  # no scale, whatever is in between
+        return np.array([low, high]), np.ones(2, np.int64)
+    times_W = np.bincount(counts_N - low)
+    place_V = np.flatnonzero(times_W)
+    return place_V + low, times_W[place_V]
+
+
+CHOSEN = {
+    "missing": "the values look like ratings, so cells without an entry are missing, not zeros",
+    "observed": "the table is taken as complete, so cells without an entry are zeros",
+}
+"""What ``zeros="auto"`` has found, in words."""
+
+
 def say_zeros(zeros: str, names: tuple[str, ...]) -> None:
-    """Say once how empty cells of a tensor with these axes are taken."""
-    if zeros == "missing":
-        _log.warning(
-            "zeros='auto': the values look like ratings, so cells without one are missing, not "
-            "zeros. zeros='observed' takes them as zeros."
-        )
-    else:
-        _log.warning(
-            "zeros='auto': the table is taken as complete, so cells without an entry are zeros. "
-            "zeros='missing' leaves them open."
-        )
+    """Say how empty cells of a tensor with these axes are taken: once, in the first process."""
+    if current_group().first:
+        _say_zeros(zeros, names)
+
+
+@cache
+def _say_zeros(zeros: str, _names: tuple[str, ...]) -> None:
+    other = "zeros='observed' takes" if zeros == "missing" else "zeros='missing' leaves"
+    how = "them as zeros" if zeros == "missing" else "them open"
+    _log.warning("zeros='auto': %s. %s %s.", CHOSEN[zeros], other, how)
 
 
 def gates_of(gate: Any, tensor: CountTensor) -> list[Axes | None]:
@@ -98,6 +122,21 @@ def gates_of(gate: Any, tensor: CountTensor) -> list[Axes | None]:
     return [(first, second)]
 
 
+def refuse_ignored_gate(gate: Any, zeros: str, default: str, chosen: str = "") -> None:
+    """Refuse a gate, other than the default, where it has no effect; `chosen` says why."""
+    if gate != default and zeros == "missing":
+        raise ParameterError(
+            "`gate` has no effect with zeros='missing': where only cells with a count are "
+            "seen, nothing says which pairs are active. Leave it out, or use zeros='observed'."
+            f"{chosen}"
+        )
+
+
+def plain_gate(gate: Any) -> str | list[str]:
+    """Return a gate as JSON knows it."""
+    return gate if isinstance(gate, str) else list(gate)
+
+
 def occurrence_result(
     state: OccurrenceState, phases: Sequence[Phase], axes: Sequence[Axis]
 ) -> Fitted:
@@ -105,6 +144,9 @@ def occurrence_result(
     last = next(phase.step for phase in phases if isinstance(phase.step, LastPasses))
     assert isinstance(last, LastPasses)
     gammas, occurrence = last.result(state)
+    sweeps = last.sweeps
+    wide = with_widths(gammas, sweeps.cells, occurrence_information, sweeps.prior_shape)
+    gammas = replace(wide, derived=gammas.derived)
     factors = GammaFactors([axis.name for axis in axes], [axis.labels for axis in axes], gammas)
     return Fitted(
         tuple(axes),

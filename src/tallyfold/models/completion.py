@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +20,31 @@ from tallyfold.inference.fit.calibration import MOST_CELLS, calibrate
 from tallyfold.inference.fit.loop import Outcome, Phase
 from tallyfold.inference.head.cells import HeadCells
 from tallyfold.inference.head.step import HeadState, compared, head_phases, trained_head
+from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.models.fitted import Fitted, Moments
 from tallyfold.models.parameters import Scale
+
+_log = logging.getLogger("tallyfold")
+
+
+@cache
+def say_switched_off(number: int, n_components: int) -> None:
+    """Say once how many components a fit has left without a part in the rates."""
+    _log.warning(
+        "%d of %d components are switched off: the data need no more. They are not listed; "
+        "components(axis, least=0) lists all.",
+        number,
+        n_components,
+    )
+
+
+def count_switched_off(fitted: Fitted) -> None:
+    """Count the components that a fit has switched off; if there are any, say so."""
+    if fitted.factors is None or not current_group().first:
+        return
+    off_K = fitted.factors.switched_off()
+    if off_K.any():
+        say_switched_off(int(off_K.sum()), len(off_K))
 
 
 def fit_groups(groups: npt.ArrayLike, tensor: CountTensor) -> npt.NDArray[np.int64]:
@@ -71,15 +96,13 @@ def calibrated(
 
     A head is left out if the calibrated distribution of the rates surely predicts them better.
     """
-    assert fitted.likelihood is not None
-    cells = HeldOutCells(held_out)
-    some = cells.every(-(-cells.n_cells // MOST_CELLS))
-    counts, mean, variance = (
-        cells.group.all_gather(array)
-        for array in (cells.counts_N[some], *moments(cells.indices_NM[some]))
-    )
-    calibration = calibrate(counts, mean, variance, fitted.likelihood, fitted.dispersion)
-    fitted, head = replace(fitted, calibration=calibration, head=None), fitted.head
+    cells, head = HeldOutCells(held_out), fitted.head
+    fitted = replace(fitted, head=None)
+    whether = fitted.validation_score or 0.0
+    if fitted.parameters["zeros"] == "observed" and fitted.occurrence is None:
+        fitted, whether = _with_zeros(fitted, moments, held_out, cells)
+    else:
+        fitted = _without_zeros(fitted, moments, cells)
     log_pmf_N = (
         fitted.predictive(cells.indices_NM, moments).given_positive().log_pmf(cells.counts_N)
     )
@@ -87,4 +110,37 @@ def calibrated(
         score = cells.group.all_reduce_number(float(log_pmf_N.sum())) / cells.n_cells
     else:
         head, score = compared(head, outcome, phases, cells, log_pmf_N)
-    return replace(fitted, head=head, validation_score=score + (fitted.validation_score or 0.0))
+    return replace(fitted, head=head, validation_score=score + whether)
+
+
+def _without_zeros(fitted: Fitted, moments: Moments, cells: HeldOutCells) -> Fitted:
+    """Calibrate on cells that have a count."""
+    assert fitted.likelihood is not None
+    some = cells.every(-(-cells.n_cells // MOST_CELLS))
+    counts, mean, variance = (
+        cells.group.all_gather(array)
+        for array in (cells.counts_N[some], *moments(cells.indices_NM[some]))
+    )
+    calibration = calibrate(counts, mean, variance, fitted.likelihood, fitted.dispersion)
+    return replace(fitted, calibration=calibration)
+
+
+def _with_zeros(
+    fitted: Fitted, moments: Moments, held_out: CountTensor, cells: HeldOutCells
+) -> tuple[Fitted, float]:
+    """Calibrate on all cells; return also how well it is told whether they have a count."""
+    assert fitted.likelihood is not None
+    found = OccurrenceCells.of(held_out, cells.group, fitted.parameters["random_state"]).fewer
+    filled, empty = moments(found.filled_NM), moments(found.empty_ZM)
+    calibration = calibrate(
+        np.append(found.counts_N, np.zeros(len(found.empty_ZM), dtype=np.int64)),
+        np.append(filled[0], empty[0]),
+        np.append(filled[1], empty[1]),
+        fitted.likelihood,
+        fitted.dispersion,
+        weight_N=np.append(np.ones(len(found)), found.weight_Z),
+    )
+    fitted = replace(fitted, calibration=calibration)
+    some_N = fitted.predictive(found.filled_NM, moments).log_at_least(1)
+    none_Z = fitted.predictive(found.empty_ZM, moments).log_pmf(0)
+    return fitted, float(some_N.sum() + found.weight_Z @ none_Z) / len(found)

@@ -15,7 +15,7 @@ from tallyfold.models.cells import Unknown, cell_positions, checked_tensor
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import SEED, check_parameters, integer, number
 from tallyfold.models.scoring import mean_log_score
-from tallyfold.posterior.factors import Factors
+from tallyfold.posterior.factors import SWITCHED_OFF, Factors
 from tallyfold.posterior.predictive import Calibration
 from tallyfold.probability.distribution import CountDistribution
 
@@ -165,12 +165,14 @@ class FittedModel:
         positions = cell_positions(self.axes_, cells, unknown)
         return self._predictive(positions).sample(np.random.default_rng(random_state), n)
 
-    def components(self, axis: str, top: int = 10) -> pd.DataFrame:
+    def components(self, axis: str, top: int = 10, *, least: float = SWITCHED_OFF) -> pd.DataFrame:
         """Return the strongest labels of each component on an axis, largest component first.
 
         Labels are ranked by the lower end of their interval: the surely strong ones come first.
+        Components that the prior has switched off, which have less than `least` of an even share
+        of the rate (`posterior_.switched_off`), are not listed; a `least` of 0 lists all.
         """
-        return self.posterior_.components(axis, top)
+        return self.posterior_.components(axis, top, least=least)
 
     def vectors(self, axis: str) -> Floats:
         """Return a row of numbers for each label of an axis, near for labels that behave alike.

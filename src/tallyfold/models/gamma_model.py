@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
-from tallyfold.inference.encoders.information import with_widths
+from tallyfold.inference.encoders.information import information_of, with_widths
+from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
+from tallyfold.inference.schemes.gate import Axes
 from tallyfold.models.base import CountModel, names_and_labels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
@@ -68,6 +73,8 @@ class GammaModel(CountModel):
 class SweptModel(GammaModel):
     """Base of models that are fitted by sweeps of BPTF, at least at first."""
 
+    takes_hidden_for_zeros: ClassVar[bool] = False
+    holds_out_zeros: ClassVar[bool] = True
     likelihood: Literal["poisson", "negative-binomial", "auto"] = "poisson"
     dispersion: Variance | None = None
     patience: PositiveInt = 10
@@ -83,20 +90,33 @@ class SweptModel(GammaModel):
             )
 
     def _sweeps(
-        self, cells: TrainingCells, held_out: CountTensor | None, n_components: int, family: str
+        self,
+        cells: TrainingCells,
+        held_out: CountTensor | None,
+        n_components: int,
+        family: str,
+        gates: Sequence[Axes | None] = (),
     ) -> CAVIStep:
+        looked_at = None
+        if self._observed and held_out is not None:
+            looked_at = OccurrenceCells.of(held_out, cells.group, self.random_state)
         return CAVIStep(
             cells=cells,
             likelihood=choose_likelihood(family, self.truncated, self.zeros),
-            zeros_observed=self.zeros == "observed",
+            zeros_observed=self._observed,
             n_components=n_components,
             prior_shape=self.prior_shape,
             prior_rate=self.prior_rate,
             dispersion=self.dispersion,
             seed=self.random_state,
             backend=self.backend,
-            validation=self._validation_cells(held_out),
+            validation=None if self._observed else self._validation_cells(held_out),
+            held_out=looked_at,
+            gates=gates,
         )
+
+    def _informed(self, cells: TrainingCells) -> list[npt.NDArray[np.bool_]]:
+        return list(cells.covered) if self._observed else super()._informed(cells)
 
     def _make_fitted(self, state: CAVIState, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         family = "poisson" if state.dispersion is None else "negative-binomial"
@@ -115,5 +135,6 @@ def with_fisher_widths(
     assert isinstance(fitted.factors, GammaFactors)
     assert fitted.likelihood is not None
     factors = fitted.factors
-    gammas = with_widths(factors.gammas, cells, fitted.likelihood, dispersion, prior_shape, backend)
+    information = information_of(fitted.likelihood, dispersion)
+    gammas = with_widths(factors.gammas, cells, information, prior_shape, backend)
     return replace(fitted, factors=GammaFactors(factors.names, factors.labels, gammas))

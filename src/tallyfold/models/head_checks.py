@@ -11,6 +11,7 @@ import numpy as np
 from tallyfold.kernels.head_network import HeadNetwork
 from tallyfold.posterior.count_head import N_RESIDUALS, CountHead
 from tallyfold.posterior.mirror import Mirror
+from tallyfold.posterior.neighbours import Neighbours
 from tallyfold.posterior.occurrence import Occurrence
 from tallyfold.posterior.occurrence_weights import OccurrenceWeights
 
@@ -78,17 +79,48 @@ def check_occurrence(occurrence: Occurrence, axes: Sequence[Any]) -> None:
         require(each.sizes == tuple(len(axes[m]) for m in each.axes), "axes of another size")
         check_keys(each.keys_P, each.sizes)
         counts_P = each.counts_P
-        sound = counts_P.shape == each.keys_P.shape and counts_P.dtype == np.int64
+        sound = counts_P.shape == each.keys_P.shape and counts_P.dtype in (np.int64, np.float64)
         require(sound and bool(np.all(counts_P > 0)), "counts of combinations that cannot be")
-    _check_weights(occurrence.weights, len(occurrence.sets))
+    if occurrence.neighbours is not None:
+        _check_neighbours(occurrence.neighbours, axes)
+    n_near = 0 if occurrence.neighbours is None else 1
+    _check_weights(occurrence.weights, len(occurrence.sets), n_near)
+    prior = occurrence.prior_rate_M
+    sound = prior is None or (prior.shape == (len(axes),) and prior.dtype == np.float64)
+    require(sound and (prior is None or bool(np.all(prior > 0))), "priors of other axes")
     if occurrence.mirror is not None:
         _check_mirror(occurrence.mirror, axes)
     mirrored = any(each.mirrored for each in occurrence.sets)
     require(not mirrored or occurrence.mirror is not None, "mirrors of axes without a mirror")
 
 
-def _check_weights(weights: OccurrenceWeights, n_sets: int) -> None:
-    n_inputs, n_hidden = 2 * n_sets + 2, len(weights.out_H)
+def _check_neighbours(near: Neighbours, axes: Sequence[Any]) -> None:
+    sizes = tuple(len(axis) for axis in axes)
+    require(near.sizes == sizes and 0 <= near.axis < len(axes), "baskets of axes not there")
+    require(0 < near.share <= 1, "baskets of a share of all cells that cannot be")
+    check_keys(near.keys_P, [sizes[m] for m in near.others])
+    ends, n_labels = near.indptr_P1, sizes[near.axis]
+    whole = ends.shape == (len(near.keys_P) + 1,) and ends.dtype == np.int64
+    whole = whole and ends[0] == 0 and ends[-1] == len(near.labels_E) and _rising(ends)
+    require(whole and near.labels_E.ndim == 1, "baskets that are not whole")
+    lists = near.near_DL.shape == near.weight_DL.shape and near.near_DL.ndim == 2
+    fits = lists and len(near.near_DL) <= n_labels and _bounded(near.weight_DL)
+    require(fits and near.weight_DL.dtype == np.float64, "neighbours that cannot be")
+    for labels in (near.labels_E, near.near_DL):
+        inside = labels.dtype == np.int32 and bool(np.all((labels >= 0) & (labels < n_labels)))
+        require(inside, "neighbours that are not there")
+    require(all(map(_rising, near.near_DL)), "neighbours that are not in order")
+    first_E = np.zeros(len(near.labels_E) + 1, dtype=bool)
+    first_E[ends] = True
+    require(bool(np.all((np.diff(near.labels_E) > 0) | first_E[1:-1])), "baskets out of order")
+
+
+def _rising(numbers: Any) -> bool:
+    return bool(np.all(np.diff(numbers) > 0))
+
+
+def _check_weights(weights: OccurrenceWeights, n_sets: int, n_near: int) -> None:
+    n_inputs, n_hidden = 2 * (n_sets + n_near + 1), len(weights.out_H)
     shapes = {
         "log_pull_S": (n_sets,), "power_S": (n_sets,), "line_2": (2,), "log_echo": (1,),
         "centre_D": (n_inputs,), "spread_D": (n_inputs,), "into_DH": (n_inputs, n_hidden),

@@ -116,6 +116,7 @@ def _check_predictive(fitted: Fitted, model: str) -> None:
         _is_number(calibration.scale, low=low, high=high)
         and _is_number(calibration.exponent, low=0, high=MOST_EXPONENT)
         and _is_number(calibration.spread, low=0, high=high)
+        and _is_number(calibration.growth, low=-MOST_EXPONENT, high=MOST_EXPONENT)
     )
     require(sound, "a calibration that cannot be")
 

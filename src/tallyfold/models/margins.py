@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,14 +13,14 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Phase
-from tallyfold.models.base import CountModel, Floats
+from tallyfold.models.base import Floats
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.fold_in import fold_in, refuse_observed_zeros, update
+from tallyfold.models.new_cells import TakesNewCells
 from tallyfold.models.parameters import Scale, Seed, Zeros, choose_likelihood
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Margins(CountModel):
+class Margins(TakesNewCells):
     """Counts of at least one, from the margins of all combinations of axes; no factors.
 
     A small network turns what the cells of each of a cell's labels, and of their combinations, say
@@ -70,27 +70,3 @@ class Margins(CountModel):
 
     def _rates(self, positions: npt.NDArray[np.int32]) -> Floats:
         return self._predictive(positions).mean()
-
-    def fold_in(self, counts: CountTensor, axis: str) -> Margins:
-        """Return a model that also knows new entities of an axis, from their cells alone.
-
-        Their cells are added to the margins; nothing is trained again.
-
-        Parameters
-        ----------
-        counts
-            The new entities' cells.
-        axis
-            The axis they are on.
-        """
-        return self._changed(lambda fitted: fold_in(fitted, counts, axis))
-
-    def partial(self, counts: CountTensor) -> Margins:
-        """Return a model that has also seen new cells of entities it knows."""
-        return self._changed(lambda fitted: update(fitted, counts))
-
-    def _changed(self, change: Callable[[Fitted], Fitted]) -> Margins:
-        refuse_observed_zeros(self.fitted_)
-        model = type(self)(**self.get_params())
-        model._fitted = change(self.fitted_)
-        return model

@@ -67,7 +67,9 @@ def mixed_predictive(members: Sequence[Fitted], positions: Positions) -> CountDi
     if all(isinstance(part, CountMixture) for part in parts):
         return mixed(parts)  # type: ignore[arg-type]
     zeros = [part.log_zero_N for part in parts if isinstance(part, HurdleCounts)]
-    amount = mixed_categorical([part.given_positive() for part in parts])  # type: ignore[misc]
+    given = [part.given_positive() for part in parts]
+    by_rates = all(isinstance(part, CountMixture) for part in given)
+    amount: CountDistribution = mixed(given) if by_rates else mixed_categorical(given)  # type: ignore[arg-type]
     if not zeros:
         return amount
     log_zero_N = np.asarray(logsumexp(zeros, axis=0) - np.log(len(zeros)))

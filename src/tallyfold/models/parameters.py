@@ -109,8 +109,9 @@ def choose_likelihood(family: str, truncated: bool | None, zeros: str) -> CountL
     if zeros == "observed" and (truncated or family != "poisson"):
         raise ParameterError(
             "with zeros='observed' the likelihood must be a plain Poisson: sums over all empty "
-            "cells are closed for it alone. Use likelihood='poisson' and truncated=False, or "
-            "zeros='missing'."
+            "cells are closed for it alone. Use likelihood='poisson' and truncated=False (with a "
+            "`validation` share, BPTF's calibration makes the predictive distribution negative "
+            "binomial all the same), or zeros='missing'."
         )
     return CountLikelihood(family, zeros == "missing" if truncated is None else bool(truncated))
 

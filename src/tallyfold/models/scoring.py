@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from tallyfold.models.fitted_model import FittedModel
 
 Floats = npt.NDArray[np.float64]
+
+_log = logging.getLogger("tallyfold")
 
 EMPTY_CELLS = 300_000
 """How many empty cells are drawn to score a part that has too many to list."""
@@ -79,11 +83,22 @@ def scores_over_all_cells(
     return CellScores(occurrence, amount, error / tensor.nnz)
 
 
+@cache
+def say_counts_only() -> None:
+    """Say once that zeros have no part in a score that could have them."""
+    _log.warning(
+        "the tensor is not known to be a part of all cells, so only its counts are scored, not its "
+        "zeros. split(tensor, cells='all') holds out zeros, too, and teaches nothing hidden as one."
+    )
+
+
 def mean_log_score(model: FittedModel, tensor: CountTensor, unknown: Unknown) -> float:
     """Return the score of a tensor's cells; see `CountModel.score`."""
     if checked_tensor(tensor).nnz == 0:
         raise DataError("the tensor has no non-zero cell; there is nothing to score.")
     predictive = model.predictive(tensor, unknown=unknown)
+    if tensor.part is None and knows_zeros(model, predictive):
+        say_counts_only()
     if tensor.part is None or not knows_zeros(model, predictive):
         return float(np.mean(predictive.log_pmf(tensor.counts)))
     empty = draw_empty_cells(tensor, EMPTY_CELLS)

@@ -63,6 +63,8 @@ def load(folder: str | os.PathLike[str]) -> Any:
         parameters = _current(document["parameters"], kind, document["version"])
         model = kind(**parameters)
         check_parameters(model.get_params(), kind.rules)
+        if model.get_params()["zeros"] == "auto":
+            raise ParameterError("`zeros` must be what a fit decided on; got 'auto'.")
     except (KeyError, TypeError, OverflowError, ParameterError) as error:
         raise StorageError(f"{str(folder)!r} is damaged: its parameters: {error}") from error
     given = {"parameters": model.get_params() | parameters}

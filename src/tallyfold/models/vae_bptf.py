@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -21,17 +21,21 @@ from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.occurrence.phases import Settings, occurrence_phases
 from tallyfold.kernels.device import use_device
 from tallyfold.models.complete_logs import (
+    CHOSEN,
     PRIOR_SHAPE,
     Gate,
     gates_of,
     occurrence_result,
+    plain_gate,
+    refuse_ignored_gate,
     say_zeros,
     zeros_of,
 )
+from tallyfold.models.completion import count_switched_off
 from tallyfold.models.encoded_model import EncodedModel
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.fold_in import fold_in, refuse_observed_zeros, update
 from tallyfold.models.members import fit_members, mixed_predictive
+from tallyfold.models.new_cells import TakesNewCells
 from tallyfold.models.paper_vae_bptf import PaperVAEBPTF
 from tallyfold.models.parameters import (
     Amount,
@@ -50,12 +54,12 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-PASSES, PASSES_TOL, LEAST_PASSES = 100, 1e-4, 20
+PASSES, PASSES_TOL, LEAST_PASSES = 200, 3e-5, 20
 """Limits and tolerance of the passes over complete logs."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class VAEBPTF(EncodedModel):
+class VAEBPTF(EncodedModel, TakesNewCells):
     """Bayesian Poisson tensor factorization with encoders: the flagship.
 
     Factors say what goes together; a count head says how many. What the cells of an entity, and of
@@ -72,9 +76,10 @@ class VAEBPTF(EncodedModel):
         The number of components.
     zeros
         Whether cells without an entry are ``"observed"`` zeros, as in a complete log, or
-        ``"missing"``. ``"auto"`` takes ratings, values on a bounded scale, as missing elsewhere,
-        and everything else as complete. With observed zeros the factors say whether there is a
-        count at all, together with a gate and with what combinations of labels add.
+        ``"missing"``. ``"auto"`` takes ratings, values on a bounded scale whose most frequent one
+        is not the smallest, as missing elsewhere, and everything else as complete; a fit says
+        which, and keeps it. With observed zeros the factors say whether there is a count at all,
+        together with a gate and with what combinations of labels add.
     amount
         ``"head"``: the distribution of a count of at least one is learned from margins.
         ``"negative-binomial"``: it is that of the factors' rates, with encoders and multipliers.
@@ -94,7 +99,7 @@ class VAEBPTF(EncodedModel):
         so that components need not say so. ``"auto"`` chooses by held-out cells, ``"none"`` has
         no gate.
     prior_shape, prior_rate
-        Of the factors' Gamma prior. A shape of None is 1, and 0.3 with observed zeros, where 1
+        Of the factors' Gamma prior. A shape of None is 1, and 0.1 with observed zeros, where 1
         would switch components off; a rate of None is learnt, one per axis.
     max_iter, tol
         At most `max_iter` sweeps, or with encoders iterations, of which sweeps take at most half;
@@ -126,16 +131,16 @@ class VAEBPTF(EncodedModel):
     --------
     >>> import tallyfold as tf
     >>> truth = tf.simulate((30, 20, 10), n_components=2, density=0.3)
-    >>> train, test = tf.split(truth.tensor)
+    >>> train, test = tf.split(truth.tensor, cells="all")
     >>> model = tf.VAEBPTF(n_components=2).fit(train)
-    >>> bool(model.score(test) > tf.Constant().fit(train).score(test))
+    >>> model.fitted_.parameters["zeros"]
+    'observed'
+    >>> bool(model.score(test) > tf.Constant(zeros="observed").fit(train).score(test))
     True
     """
 
     name: ClassVar[str] = "vae-bptf"
-    holds_out_zeros: ClassVar[bool] = True
-
-    zeros: Literal["auto", "missing", "observed"] = "missing"  # type: ignore[assignment]
+    zeros: Literal["auto", "missing", "observed"] = "auto"  # type: ignore[assignment]
     gate: Gate = "auto"
     amount: Amount = "head"
     n_members: PositiveInt = 1
@@ -194,6 +199,7 @@ class VAEBPTF(EncodedModel):
 
         whole = fit_members(fit_one, self.n_members, checkpoint)
         self._fitted = replace(whole, parameters=self._plain_parameters())
+        count_switched_off(self._fitted)
         return self
 
     def zeros_for(self, tensor: CountTensor) -> Literal["missing", "observed"]:
@@ -223,11 +229,8 @@ class VAEBPTF(EncodedModel):
 
     def _refuse_ignored(self, zeros: str) -> None:
         """Refuse parameters that the others leave without effect."""
-        if self.gate != "auto" and zeros == "missing":
-            raise ParameterError(
-                "`gate` has no effect with zeros='missing': where only cells with a count are "
-                "seen, nothing says which pairs are active. Leave it out, or use zeros='observed'."
-            )
+        chosen = f" Here zeros='auto' chose: {CHOSEN[zeros]}." if self.zeros == "auto" else ""
+        refuse_ignored_gate(self.gate, zeros, "auto", chosen)
         listed = not isinstance(self.interactions, str)
         if listed and self.amount == "head":
             raise ParameterError(
@@ -243,7 +246,7 @@ class VAEBPTF(EncodedModel):
             if is_given and not (self.validation and zeros == "missing"):
                 raise ParameterError(
                     f"{what} has no effect with observed zeros, or without held-out cells to learn "
-                    "from. Leave it out, or use zeros='missing' and a `validation` share."
+                    f"from. Leave it out, or use zeros='missing' and a `validation` share.{chosen}"
                 )
         if self.dispersion is not None and self.likelihood == "poisson":
             raise ParameterError(
@@ -251,8 +254,7 @@ class VAEBPTF(EncodedModel):
             )
 
     def _plain_parameters(self) -> dict[str, Any]:
-        plain = super()._plain_parameters()
-        plain["gate"] = self.gate if isinstance(self.gate, str) else list(self.gate)
+        plain = super()._plain_parameters() | {"gate": plain_gate(self.gate)}
         if not isinstance(self.interactions, str):  # JSON has no tuples
             plain["interactions"] = [list(each) for each in self.interactions]
         return plain
@@ -320,37 +322,6 @@ class VAEBPTF(EncodedModel):
             f"there are no multipliers of ({', '.join(axes)}); there are "
             f"{' and '.join(f'({names})' for names in known) or 'none at all'}."
         )
-
-    def fold_in(self, counts: CountTensor, axis: str) -> VAEBPTF:
-        """Return a model that also knows new entities of an axis, from their cells alone.
-
-        The trained encoders pass over the new cells; nothing is optimised and no old cell is
-        needed. Labels of other axes must be known, those of `axis` must be new.
-
-        Parameters
-        ----------
-        counts
-            The new entities' cells.
-        axis
-            The axis they are on.
-        """
-        return self._changed(lambda fitted: fold_in(fitted, counts, axis))
-
-    def partial(self, counts: CountTensor) -> VAEBPTF:
-        """Return a model that has also seen new cells of entities it knows.
-
-        The trained encoders add the new cells' evidence to the posteriors; cells the model was
-        fitted on should not come again.
-        """
-        return self._changed(lambda fitted: update(fitted, counts))
-
-    def _changed(self, change: Callable[[Fitted], Fitted]) -> VAEBPTF:
-        fitted = self.fitted_
-        refuse_observed_zeros(fitted)
-        model = type(self)(**self.get_params())
-        others = tuple(change(other) for other in fitted.others)
-        model._fitted = replace(change(fitted), others=others)
-        return model
 
     # -- predicting -------------------------------------------------------------------------------
 

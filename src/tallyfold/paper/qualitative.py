@@ -35,8 +35,8 @@ def _of_tensor(setting: Setting, name: str) -> dict[str, pd.DataFrame]:
     who = tensor.names[0]
     what = max(tensor.names[1:], key=lambda axis: len(tensor.axis(axis)))
     models: dict[str, CountModel] = {
-        "zeros observed": tf.BPTF(zeros="observed", random_state=seed),
-        "zeros missing": tf.VAEBPTF(amount="negative-binomial", random_state=seed),
+        "zeros observed": tf.BPTF(zeros="observed", validation=None, random_state=seed),
+        "zeros missing": tf.VAEBPTF(zeros="missing", amount="negative-binomial", random_state=seed),
     }
     tables: dict[str, pd.DataFrame] = {}
     pair: tuple[Any, Any] | None = None

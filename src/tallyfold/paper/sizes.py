@@ -147,7 +147,7 @@ def timed_models(components: int, units: int) -> dict[str, CountModel]:
         "BPTF": tf.BPTF(truncated=False, **plain),
         PAPER_FORM: tf.VAEBPTF.paper(**paper),
         LIGHT: tf.VAEBPTF.paper(encoders="shared", **paper),
-        ANCHORED: tf.VAEBPTF(amount="negative-binomial", **few),
+        ANCHORED: tf.VAEBPTF(zeros="missing", amount="negative-binomial", **few),
     }
 
 

@@ -53,9 +53,11 @@ def forms(n_components: int) -> dict[str, CountModel]:
     """Return the models that are tried."""
     return {
         PAPER_FORM: simulated_form(n_components),
-        FLAGSHIP: tf.VAEBPTF(amount="negative-binomial", n_components=n_components),
+        FLAGSHIP: tf.VAEBPTF(
+            zeros="missing", amount="negative-binomial", n_components=n_components
+        ),
         "BPTF": tf.BPTF(n_components=n_components),
-        ZEROS_OBSERVED: tf.BPTF(n_components=n_components, zeros="observed"),
+        ZEROS_OBSERVED: tf.BPTF(n_components=n_components, zeros="observed", validation=None),
     }
 
 

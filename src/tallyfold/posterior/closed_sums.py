@@ -81,6 +81,18 @@ class ClosedSums:
     pairs: GatePairs | None = None
     gate_P1: Floats | None = None
 
+    @classmethod
+    def of_all(cls, means: Sequence[Floats]) -> ClosedSums:
+        """Return sums over all cells of all labels.
+
+        Examples
+        --------
+        >>> sums = ClosedSums.of_all([np.ones((5, 1)), np.array([[1.0], [2.0]]), np.eye(1) * 10])
+        >>> sums.exposure(0)
+        array([[30.]])
+        """
+        return cls(means, [np.ones(len(mean_DK), dtype=bool) for mean_DK in means])
+
     @cached_property
     def totals(self) -> list[Floats]:
         """The sum of each axis's factors over the labels seen."""
@@ -163,21 +175,23 @@ class ClosedSums:
 
     def _gated(self, side: int) -> Floats:
         """Return, per label of one of the gate's axes, the sum over the other with multipliers."""
-        return self._both_gated[side]
+        if side not in self._sides:
+            self._sides[side] = self._sums_of_side(side)
+        return self._sides[side]
 
     @cached_property
-    def _both_gated(self) -> tuple[Floats, Floats]:
+    def _sides(self) -> dict[int, Floats]:
+        return {}
+
+    def _sums_of_side(self, side: int) -> Floats:
         assert self.pairs is not None
         assert self.gate_P1 is not None
         factors = [self.means[axis] for axis in self.pairs.axes]
         base = float(self.gate_P1[-1])
-        found = []
-        for side in (0, 1):
-            layout, n_rows = self.pairs.layouts[side], len(factors[side])
-            sums_DK = kernels.axis_sums(factors, layout, self.gate_P1[:-1] - base)
-            sums_DK = np.concatenate([sums_DK, np.zeros((n_rows - len(sums_DK), sums_DK.shape[1]))])
-            found.append(sums_DK + base * self.totals[self.pairs.axes[1 - side]])
-        return found[0], found[1]
+        layout, n_rows = self.pairs.layouts[side], len(factors[side])
+        sums_DK = kernels.axis_sums(factors, layout, self.gate_P1[:-1] - base)
+        sums_DK = np.concatenate([sums_DK, np.zeros((n_rows - len(sums_DK), sums_DK.shape[1]))])
+        return sums_DK + base * self.totals[self.pairs.axes[1 - side]]
 
     @cached_property
     def _gate_total_K(self) -> Floats:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tallyfold.kernels.blas import side_by_side
 from tallyfold.kernels.head_network import HeadNetwork, probabilities
+from tallyfold.kernels.row_products import row_products
 from tallyfold.posterior.derived_axis import combination_keys
 from tallyfold.posterior.margins import UNIT, MarginTable, Statistics
 from tallyfold.probability.categorical import CategoricalCounts, CountBins
@@ -271,6 +272,6 @@ def residuals(
     middle = int(np.searchsorted(np.cumsum(base_B), 0.5))
     above_B = (np.arange(len(log_B)) > min(middle, len(log_B) - 2)) * 1.0
     function_B2 = np.stack([log_B, above_B], axis=1)
-    expected_N2 = prob_NB.astype(np.float64) @ function_B2
+    expected_N2 = row_products(prob_NB.astype(np.float64), function_B2)
     difference_N2 = function_B2[bins.bin_of(counts_N)] - expected_N2
     return np.asarray(np.round(difference_N2 * UNIT), dtype=np.int64)

@@ -103,8 +103,7 @@ class DerivedAxis:
     def with_keys(self, keys_U: Ints) -> DerivedAxis:
         """Add rows for those of some sorted keys that have none, each a copy of the last row."""
         last = len(self.keys_P)
-        new_U = keys_U[rows_of_keys(keys_U, self.keys_P) == last]
-        before_U = np.searchsorted(self.keys_P, new_U)
+        new_U, before_U = missing_keys(keys_U, self.keys_P)
         rows_P1 = np.insert(np.arange(last + 1), before_U, last)
         keys_P = np.insert(self.keys_P, before_U, new_U)
         return replace(self, keys_P=keys_P, table=self.table.rows(rows_P1))
@@ -188,3 +187,17 @@ def rows_of_keys(key_N: Ints, keys_P: Ints) -> Ints:
         return np.zeros(len(key_N), dtype=np.int64)
     row_N = np.minimum(np.searchsorted(keys_P, key_N), len(keys_P) - 1)
     return np.asarray(np.where(keys_P[row_N] == key_N, row_N, len(keys_P)))
+
+
+def missing_keys(keys_U: Ints, keys_P: Ints) -> tuple[Ints, Ints]:
+    """Return those of some sorted keys that a sorted list does not have, and what they go before.
+
+    Examples
+    --------
+    >>> keys_P = np.array([2, 5, 9])
+    >>> new_U, before_U = missing_keys(np.array([1, 5, 7]), keys_P)
+    >>> np.insert(keys_P, before_U, new_U).tolist()
+    [1, 2, 5, 7, 9]
+    """
+    new_U = keys_U[rows_of_keys(keys_U, keys_P) == len(keys_P)]
+    return new_U, np.searchsorted(keys_P, new_U)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
+SWITCHED_OFF = 0.05
+"""Components with less than this part of an even share of the rate are switched off."""
+
 
 class Factors(ABC):
     """Factors of every axis, with labels.
@@ -77,13 +80,34 @@ class Factors(ABC):
         weight_K = np.exp(log_K - log_K.max())
         return np.asarray(weight_K / weight_K.sum())
 
-    def components(self, axis: str, top: int = 10, level: float = 0.9) -> pd.DataFrame:
+    def switched_off(self, least: float = SWITCHED_OFF) -> npt.NDArray[np.bool_]:
+        """Return which components the prior has switched off, since the data need no more.
+
+        What is left of such a component says the same of all labels, and has next to no rate. So a
+        component counts by its share of the rate, and by less if all its labels are alike: times
+        the squared coefficient of variation of its weights, on the axis where they vary most, if
+        that is below one. With less than `least` of an even share it is off. None that has half an
+        even share of the rate is, whatever its labels.
+        """
+        share_K, variation_K = self.shares(), np.zeros(self.n_components)
+        for name in self.names:
+            mean_DK = self.mean(name)
+            square_K = np.maximum(mean_DK.mean(axis=0) ** 2, 1e-300)
+            variation_K = np.maximum(variation_K, mean_DK.var(axis=0) / square_K)
+        even = 1 / len(share_K)
+        small_K = share_K < max(least, 0.5) * even
+        return np.asarray(small_K & (share_K * np.minimum(variation_K, 1.0) < least * even))
+
+    def components(
+        self, axis: str, top: int = 10, level: float = 0.9, least: float = SWITCHED_OFF
+    ) -> pd.DataFrame:
         """Return the strongest labels of each component on an axis, largest component first.
 
         Columns: component, its share of the total rate, rank, label, weight (the label's share of
         the component on this axis), and the lower and upper end of the weight's interval. Labels
         are ranked by the lower end: those that are surely strong come first, not those that were
-        seen once and may be.
+        seen once and may be. Components that are `switched_off` are left out; with a `least` of 0
+        none is.
         """
         import pandas as pd
 
@@ -93,8 +117,9 @@ class Factors(ABC):
         mean_DK, shares_K = self.mean(axis), self.shares()
         low_DK = self.quantile(axis, (1 - level) / 2)
         high_DK = self.quantile(axis, (1 + level) / 2)
-        parts = []
-        for component in np.argsort(-shares_K, kind="stable"):
+        parts, off_K = [], self.switched_off(least)
+        by_size = np.argsort(-shares_K, kind="stable")
+        for component in by_size[~off_K[by_size]]:
             column, total = mean_DK[:, component], max(mean_DK[:, component].sum(), 1e-300)
             order = np.argsort(-low_DK[:, component], kind="stable")[:top]
             parts.append(

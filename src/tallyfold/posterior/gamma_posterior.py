@@ -26,6 +26,8 @@ Floats = npt.NDArray[np.float64]
 Rows = slice | npt.NDArray[Any]
 
 LEAST_SHAPE, LEAST_RATE, MOST_RATE = 1e-6, 1e-200, 1e200
+ROUNDED_BITS = 17
+"""Of the mantissa, in tables that are `rounded`."""
 NO_LIMIT = 1e300
 """The widest shape of a row without a cell: its spread is that of its axis, not its cells'."""
 
@@ -62,7 +64,7 @@ class GammaTable:
         """The same means, with the spread that the cells' information allows."""
         if self.widest_DK is None:
             return self
-        shape_DK = np.minimum(self.shape_DK, self.widest_DK)
+        shape_DK = np.minimum(self.shape_DK, np.maximum(self.widest_DK, LEAST_SHAPE))
         return GammaTable(shape_DK, shape_DK * (self.rate_DK / self.shape_DK))
 
     def rows(self, which: Rows) -> GammaTable:
@@ -79,6 +81,10 @@ class GammaTable:
             if self.widest_DK is None or table.widest_DK is None
             else _written(self.widest_DK, which, table.widest_DK),
         )
+
+    def rounded(self) -> GammaTable:
+        """Return the table to about five digits: what order sums were taken in leaves no trace."""
+        return GammaTable(_rounded(self.shape_DK), _rounded(self.rate_DK))
 
     def completed(self, seen_D: npt.NDArray[np.bool_]) -> GammaTable:
         """Give rows never seen, and one more row, the mean and the spread of the rows seen."""
@@ -135,6 +141,11 @@ class GammaPosterior:
         pairs = zip(self.axes, seen, strict=True)
         return replace(self, axes=tuple(table.completed(seen_D) for table, seen_D in pairs))
 
+    def rounded(self) -> GammaPosterior:
+        """Return the posterior with every table rounded, see `GammaTable.rounded`."""
+        derived = tuple(replace(each, table=each.table.rounded()) for each in self.derived)
+        return GammaPosterior(tuple(table.rounded() for table in self.axes), derived)
+
     def rate_moments(self, indices_NM: npt.NDArray[np.integer]) -> tuple[Floats, Floats]:
         """Return mean and variance of the rates of cells; exact, since all are independent.
 
@@ -165,6 +176,11 @@ class GammaPosterior:
         tables = [table.widened for table in self.axes]
         for _ in range(n):
             yield [gamma.sample(rng, table.shape_DK, table.rate_DK) for table in tables]
+
+
+def _rounded(numbers: Floats) -> Floats:
+    mantissa, exponent = np.frexp(numbers)
+    return np.ldexp(np.round(mantissa * 2.0**ROUNDED_BITS) / 2.0**ROUNDED_BITS, exponent)
 
 
 def _written(table: Floats, rows: Rows, values: Floats) -> Floats:

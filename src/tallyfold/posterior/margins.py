@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.posterior.derived_axis import combination_keys, resized_keys, rows_of_keys
+from tallyfold.posterior.derived_axis import (
+    combination_keys,
+    missing_keys,
+    resized_keys,
+    rows_of_keys,
+)
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
@@ -107,11 +112,17 @@ class MarginTable:
         new_U, row_N = np.unique(key_N, return_inverse=True)
         sums_UF = np.zeros((len(new_U), value_NF.shape[1]), dtype=np.int64)
         np.add.at(sums_UF, row_N, value_NF)
-        keys_P = np.union1d(self.keys_P, new_U)
-        sums_PF = np.zeros((len(keys_P), value_NF.shape[1]), dtype=np.int64)
-        sums_PF[rows_of_keys(self.keys_P, keys_P)] += self.sums_PF
-        sums_PF[rows_of_keys(new_U, keys_P)] += sums_UF
-        return replace(self, keys_P=keys_P, sums_PF=compact(sums_PF))
+        if not len(self.keys_P):
+            return replace(self, keys_P=new_U, sums_PF=compact(sums_UF))
+        more_U, before_U = missing_keys(new_U, self.keys_P)
+        keys_P = np.insert(self.keys_P, before_U, more_U)
+        sums_PF = np.insert(self.sums_PF, before_U, 0, axis=0)
+        row_U = rows_of_keys(new_U, keys_P)
+        sums_UF += sums_PF[row_U]
+        if compact(sums_UF).dtype != sums_PF.dtype:
+            sums_PF = sums_PF.astype(np.int64)
+        sums_PF[row_U] = sums_UF
+        return replace(self, keys_P=keys_P, sums_PF=sums_PF)
 
     def inputs(self, sums_NF: Ints, mean_F: Floats, scale: float = 1.0) -> Singles:
         """Return a network's inputs: ln(1 + cells), and means pulled to those of all cells.

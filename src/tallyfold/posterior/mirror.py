@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.posterior.derived_axis import combination_keys, resized_keys, rows_of_keys
+from tallyfold.posterior.derived_axis import (
+    combination_keys,
+    missing_keys,
+    resized_keys,
+    rows_of_keys,
+)
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -104,13 +109,24 @@ class Mirror:
         self,
         indices_NM: Positions,
         shape: Sequence[int],
-        to_second_D: Positions,
-        to_first_D: Positions,
+        places: tuple[Positions, Positions] | None = None,
     ) -> Mirror:
-        """Return the mirror with further cells, on axes that may have become longer."""
-        sizes = tuple(shape)
-        new_N = combination_keys(indices_NM, range(len(sizes)), sizes)
-        keys_P = np.union1d(resized_keys(self.keys_P, self.sizes, sizes), new_N)
+        """Return the mirror with further cells.
+
+        If axes have become longer, `places` are where the labels of each now stand on the other.
+        """
+        sizes, (to_second_D, to_first_D) = (
+            tuple(shape),
+            places
+            or (
+                self.to_second_D,
+                self.to_first_D,
+            ),
+        )
+        keys_U = np.unique(combination_keys(indices_NM, range(len(sizes)), sizes))
+        old_P = resized_keys(self.keys_P, self.sizes, sizes)
+        new_U, before_U = missing_keys(keys_U, old_P)
+        keys_P = np.insert(old_P, before_U, new_U)
         longer = 0 if self.by < 0 else sizes[self.by] - len(self.echo_D)
         echo_D = np.append(self.echo_D, np.full(longer, np.median(self.echo_D)))
         return replace(

@@ -4,7 +4,8 @@ A cell has a count with probability 1 - exp(-x). The rate x begins with that of 
 the gate. Each set S of axes then multiplies it by ((a + Y) / (a + L)) ** e: Y is the number of
 cells with a count that agree with the cell on these axes, L the closed sum of the rates of all
 cells that do, counts or not. So a combination that was never seen says something, too. A small
-network on the logarithms of all these adds what products cannot say. Where two axes have the same
+network on the logarithms of all these, and on how much the other labels of the cell's basket speak
+for it (`posterior.neighbours`), adds what products cannot say. Where two axes have the same
 labels, the mirrored cell (the answer from B to A) adds an echo of its own.
 """
 
@@ -19,10 +20,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.posterior.closed_sums import ClosedSums, GatePairs
-from tallyfold.posterior.derived_axis import combination_keys, resized_keys, rows_of_keys
+from tallyfold.posterior.derived_axis import (
+    combination_keys,
+    missing_keys,
+    resized_keys,
+    rows_of_keys,
+)
 from tallyfold.posterior.factors import rates_at
 from tallyfold.posterior.gamma_posterior import GammaPosterior
 from tallyfold.posterior.mirror import Mirror
+from tallyfold.posterior.neighbours import Neighbours
 from tallyfold.posterior.occurrence_weights import Features, OccurrenceWeights
 
 Floats = npt.NDArray[np.float64]
@@ -42,7 +49,7 @@ class CombinationCounts:
     axes, sizes, keys_P
         As in `DerivedAxis`.
     counts_P
-        The numbers of cells.
+        The numbers of cells; not whole if cells came that stand for more or fewer than one.
     mirrored
         Whether cells look up the combination of their mirror.
     """
@@ -50,7 +57,7 @@ class CombinationCounts:
     axes: tuple[int, ...]
     sizes: tuple[int, ...]
     keys_P: Ints
-    counts_P: Ints
+    counts_P: Ints | Floats
     mirrored: bool = False
 
     @classmethod
@@ -71,16 +78,46 @@ class CombinationCounts:
         key_N = combination_keys(positions_NM, self.axes, self.sizes)
         return np.append(self.counts_P, 0)[rows_of_keys(key_N, self.keys_P)].astype(np.float64)
 
-    def added(self, indices_NM: Positions, shape: Sequence[int]) -> CombinationCounts:
+    def added(
+        self, indices_NM: Positions, shape: Sequence[int], weight_N: Floats
+    ) -> CombinationCounts:
         """Return the counts with further cells, on axes that may have become longer."""
         sizes = tuple(shape[axis] for axis in self.axes)
+        key_N = combination_keys(indices_NM, self.axes, sizes)
+        keys_U, row_N = np.unique(key_N, return_inverse=True)
+        weight_U = np.bincount(row_N, weight_N)
+        whole = self.counts_P.dtype.kind == "i" and not np.any(weight_U % 1)
         old_P = resized_keys(self.keys_P, self.sizes, sizes)
-        new_N = combination_keys(indices_NM, self.axes, sizes)
-        keys_P, row_N = np.unique(np.concatenate([old_P, new_N]), return_inverse=True)
-        counts_N = np.concatenate([self.counts_P, np.ones(len(new_N), dtype=np.int64)])
-        counts_P = np.zeros(len(keys_P), dtype=np.int64)
-        np.add.at(counts_P, row_N, counts_N)
+        new_U, before_U = missing_keys(keys_U, old_P)
+        keys_P = np.insert(old_P, before_U, new_U)
+        counts_P = np.insert(self.counts_P.astype(np.float64), before_U, 0.0)
+        counts_P[rows_of_keys(keys_U, keys_P)] += weight_U
+        counts_P = counts_P.astype(np.int64) if whole else counts_P
         return replace(self, sizes=sizes, keys_P=keys_P, counts_P=counts_P)
+
+
+@dataclass(frozen=True)
+class NewCells:
+    """Cells with a count that a model takes in after its fit.
+
+    Attributes
+    ----------
+    indices_NM, shape
+        The cells, and the sizes of the axes, which may have become longer.
+    share
+        The share of the cells of known labels that the model knows once it has these, too.
+    new_share
+        The share of the cells of new labels that these are.
+    places
+        Where the labels of two axes that mirror each other stand on the other; None if the axes
+        have not become longer.
+    """
+
+    indices_NM: Positions
+    shape: tuple[int, ...]
+    share: float = 1.0
+    new_share: float = 1.0
+    places: tuple[Positions, Positions] | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +136,11 @@ class Occurrence:
         How they make up a rate.
     mirror
         Two axes with the same labels; None if there are none.
+    prior_rate_M
+        The rates of the axes' Gamma priors, for new labels. None in models of earlier versions:
+        they take in no new cells.
+    neighbours
+        What else is in a cell's basket; None if nothing is learnt from it.
     """
 
     share: float
@@ -106,6 +148,8 @@ class Occurrence:
     sets: tuple[CombinationCounts, ...]
     weights: OccurrenceWeights
     mirror: Mirror | None = None
+    prior_rate_M: Floats | None = None
+    neighbours: Neighbours | None = None
 
     def known(self, positions_NM: Positions) -> Positions:
         """Return positions in which labels without any cell are unknown, -1."""
@@ -133,7 +177,10 @@ class Occurrence:
     ) -> Features:
         """Return what the rates of cells are made of."""
         known_NM = self.known(positions_NM)
-        return features_at(gammas, sums, self.sets, self.mirror, known_NM)
+        found = features_at(gammas, sums, self.sets, self.mirror, known_NM)
+        if self.neighbours is None:
+            return found
+        return found._replace(near_NA=self.neighbours.at(known_NM)[:, None])
 
     def closed_sums(self, gammas: GammaPosterior) -> ClosedSums:
         """Return the sums of rates over all cells; kept with the posterior they are of."""
@@ -146,15 +193,25 @@ class Occurrence:
     def _kept(self) -> list[Any]:
         return []
 
-    def added(self, indices_NM: Positions, shape: Sequence[int]) -> Occurrence:
-        """Return the occurrence with further cells in its counts, on axes of these sizes."""
-        seen = []
-        for axis, (seen_D, size) in enumerate(zip(self.seen, shape, strict=True)):
+    def added(self, cells: NewCells) -> Occurrence:
+        """Return the occurrence with further cells in its counts.
+
+        Where other shares of the cells of new labels and of known ones are known, a cell of a new
+        label stands for as many as make up for it: sums over all cells have one share.
+        """
+        seen, weight_N = [], np.ones(len(cells.indices_NM))
+        for axis, (seen_D, size) in enumerate(zip(self.seen, cells.shape, strict=True)):
+            column_N = cells.indices_NM[:, axis]
             longer_D = np.append(seen_D, np.zeros(size - len(seen_D), dtype=bool))
-            longer_D[indices_NM[:, axis]] = True
+            weight_N[~longer_D[column_N]] = cells.share / cells.new_share
+            longer_D[column_N] = True
             seen.append(longer_D)
-        sets = tuple(each.added(indices_NM, shape) for each in self.sets)
-        return replace(self, seen=tuple(seen), sets=sets)
+        sets = tuple(each.added(cells.indices_NM, cells.shape, weight_N) for each in self.sets)
+        mirror = self.mirror and self.mirror.added(cells.indices_NM, cells.shape, cells.places)
+        near = self.neighbours and self.neighbours.added(cells.indices_NM, cells.shape, cells.share)
+        return replace(
+            self, share=cells.share, seen=tuple(seen), sets=sets, mirror=mirror, neighbours=near
+        )
 
     # -- as arrays --------------------------------------------------------------------------------
 
@@ -173,6 +230,10 @@ class Occurrence:
                 "mirrored": np.array([each.mirrored], dtype=np.uint8),
             }
             found |= {f"set_{number}/{name}": array for name, array in own.items()}
+        if self.prior_rate_M is not None:
+            found["prior_rates"] = self.prior_rate_M
+        if self.neighbours is not None:
+            found |= {f"near/{name}": array for name, array in self.neighbours.arrays().items()}
         if self.mirror is not None:
             found |= {f"mirror/{name}": array for name, array in self.mirror.arrays().items()}
         return found
@@ -205,10 +266,14 @@ class Occurrence:
             tuple(arrays[f"seen_{axis}"].astype(bool) for axis in range(n_axes)),
             tuple(sets),
             OccurrenceWeights(*(arrays[f"weights/{name}"] for name in names)),
-            Mirror.from_arrays(
-                {n.removeprefix("mirror/"): a for n, a in arrays.items() if n.startswith("mirror/")}
-            ),
+            Mirror.from_arrays(_part(arrays, "mirror/")),
+            arrays.get("prior_rates"),
+            Neighbours.from_arrays(_part(arrays, "near/")),
         )
+
+
+def _part(arrays: dict[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
 
 
 def closed_sums_of(gammas: GammaPosterior, seen: Sequence[Mask], share: float) -> ClosedSums:
@@ -249,4 +314,4 @@ def features_at(
         unknown_N = (where_NM[:, list(each.axes)] < 0).any(axis=1)
         counts_NS[:, number] = np.where(unknown_N, sums_NS[:, number], each.at(where_NM))
     log_base_N = np.log(np.maximum(rates_at(gammas.means, known_NM) * gate_N, 1e-300))
-    return Features(log_base_N, counts_NS, sums_NS, echo_N)
+    return Features(log_base_N, counts_NS, sums_NS, echo_N, np.empty((len(known_NM), 0)))

@@ -8,10 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.kernels.row_products import row_products
+
 Floats = npt.NDArray[np.float64]
 
 LEAST_COUNT = 0.05
 """Added to counts and sums before their logarithm is an input of the network."""
+LEAST_NEAR = 0.003
+"""The least of what neighbours say, before its logarithm is an input of the network."""
 INPUT_LIMIT = 4.0
 LOWEST, HIGHEST = -60.0, 8.0
 """Log rates are kept in between."""
@@ -29,17 +33,21 @@ class Features(NamedTuple):
         sum of the rates of all cells that do.
     echo_N
         The strength of the mirrored cell's count; zero if it has none.
+    near_NA
+        How much the other labels of the cell's basket speak for a count; no column without baskets.
     """
 
     log_base_N: Floats
     counts_NS: Floats
     sums_NS: Floats
     echo_N: Floats
+    near_NA: Floats
 
     def inputs(self) -> Floats:
         """Return the network's inputs, not standardised."""
         logs = [np.log(part + LEAST_COUNT) for part in (self.counts_NS, self.sums_NS)]
-        return np.column_stack([self.log_base_N, *logs, self.echo_N > 0])
+        near = np.log(np.maximum(self.near_NA, 0.0) + LEAST_NEAR), self.near_NA
+        return np.column_stack([self.log_base_N, *logs, self.echo_N > 0, *near])
 
     def rows(self, which: Any) -> Features:
         """Return some of the cells."""
@@ -100,7 +108,7 @@ class OccurrenceWeights:
         log_N = features.log_base_N.copy()
         pull_S = np.exp(self.log_pull_S)
         ratio_NS = np.log(pull_S + features.counts_NS) - np.log(pull_S + features.sums_NS)
-        log_N += ratio_NS @ self.power_S
+        log_N += row_products(ratio_NS, self.power_S)
         return np.asarray(self.line_2[0] + self.line_2[1] * log_N)
 
     def log_rates(self, features: Features) -> Floats:
@@ -111,6 +119,6 @@ class OccurrenceWeights:
             echo_N = self.log_echo[0] + np.log(np.maximum(features.echo_N, 1e-300))
             log_N = np.where(heard_N, np.logaddexp(log_N, echo_N), log_N)
         if len(self.out_H):
-            hidden_NH = np.maximum(self.standardised(features) @ self.into_DH + self.bias_H, 0.0)
-            log_N = log_N + hidden_NH @ self.out_H
+            hidden_NH = row_products(self.standardised(features), self.into_DH) + self.bias_H
+            log_N = log_N + row_products(np.maximum(hidden_NH, 0.0), self.out_H)
         return np.clip(log_N, LOWEST, HIGHEST)

@@ -31,12 +31,16 @@ class Calibration:
     spread
         How much of the rates' posterior variance is taken in. Less than one where counts vary less
         than a Poisson's, as ratings do: there the likelihood alone is too wide already.
+    growth
+        r is the dispersion times the calibrated rate to this power. With 1 a rate says whether
+        there is a count, and little of how large it is; with 0 all cells have the same r.
     """
 
     scale: float = 1.0
     exponent: float = 1.0
     dispersion: float | None = None
     spread: float = 1.0
+    growth: float = 0.0
 
     def rates(self, rate: Floats) -> Floats:
         """Return calibrated rates."""
@@ -62,9 +66,11 @@ def matched_mixture(
     """
     relative_N = calibration.spread * (np.sqrt(variance_N) / np.maximum(mean_N, TINY)) ** 2
     r = calibration.dispersion or (dispersion if likelihood.dispersed else None)
-    own = 0.0 if r is None else 1 / r
-    spread_N = relative_N + own + relative_N * own
+    own: float | Floats = 0.0 if r is None else 1 / r
     rate_1N = calibration.rates(mean_N)[None]
+    if calibration.growth:
+        own = np.clip(own * rate_1N[0] ** -calibration.growth, *SPREAD_RANGE)
+    spread_N = relative_N + own + relative_N * own
     if not np.any(spread_N > 0):
         return CountMixture(COUNTS["poisson", likelihood.truncated], rate_1N)
     r_N = 1 / np.clip(spread_N, *SPREAD_RANGE)

@@ -12,7 +12,7 @@ from tallyfold.data.split import Hidden, Split, k_folds
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import InferenceError, InterruptedWarning, ParameterError, TallyfoldError
 from tallyfold.evaluation.fit_and_score import fit_whole
-from tallyfold.evaluation.holding_out import hidden_from
+from tallyfold.evaluation.holding_out import hidden_from, with_decided_zeros
 from tallyfold.evaluation.metrics import METRICS, scores_of
 from tallyfold.inference.fit.checkpoint import fingerprint
 from tallyfold.models.base import CountModel
@@ -97,11 +97,15 @@ def cross_validation(
     random_state: int,
     cells: Hidden | None = None,
 ) -> CrossValidation:
-    """Check the arguments and cut the folds: as the model's zeros ask for, or of some `cells`."""
+    """Check the arguments and cut the folds: as the model's zeros ask for, or of some `cells`.
+
+    What empty cells are to a model with ``zeros="auto"`` is decided once, for all folds.
+    """
     check_parameters(
         {"folds": folds, "random_state": random_state}, {"folds": integer(2), "random_state": SEED}
     )
-    hidden = cells or hidden_from([model], checked_tensor(tensor, "tensor"))
+    model = with_decided_zeros({model.name: model}, checked_tensor(tensor, "tensor"))[model.name]
+    hidden = cells or hidden_from([model], tensor)
     score = metric_for(model, metric, tensor, hidden)
     parts = k_folds(tensor, folds, cells=hidden, random_state=random_state)
     return CrossValidation(model, parts, score, random_state, hidden)

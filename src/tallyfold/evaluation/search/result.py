@@ -84,9 +84,10 @@ class Search:
         write_results(Path(path), f"{text}\n".encode())
 
     def document(self) -> dict[str, Any]:
-        """Return what `save` writes: all parameters that are not a default, and the score."""
+        """Return what `save` writes: parameters that are not a default, zeros, the score."""
         plain, defaults = self.model()._plain_parameters(), type(self._fixed)().get_params()
-        changed = {n: v for n, v in plain.items() if n in self.best or v != defaults[n]}
+        named = {"zeros", *self.best}  # without the word, the command line decides on zeros anew
+        changed = {n: v for n, v in plain.items() if n in named or v != defaults[n]}
         states = self.trials["state"].value_counts()
         return {
             "model": self._fixed.name,

@@ -152,8 +152,9 @@ def coherence_by_component(
         How many words of each component; those of ``model.components(axis, top)``. Words in no
         document of the reference are left out of their component's score.
     least
-        Components with less of the total rate than this part of an even share are not scored: the
-        prior has switched them off, and says the same of all words. 0 scores all.
+        Components with less than this part of an even share of the rate are not scored: the prior
+        has switched them off (`Factors.switched_off`), and says the same of all words. 0 scores
+        all.
 
     Examples
     --------
@@ -167,9 +168,7 @@ def coherence_by_component(
 
     _check_counted(least, epsilon, top=top)
     words = _Words(_axis_of(model, axis), reference)
-    strongest = model.components(axis, top)
-    n_components = strongest["component"].nunique()
-    on = strongest[strongest["share"] >= least / n_components]  # the largest always is
+    on, n_components = model.components(axis, top, least=least), model.posterior_.n_components
     rows, n_unknown, n_scored = [], 0, on["component"].nunique()
     for (component, share), part in on.groupby(["component", "share"], sort=False):
         found = words.among(part["label"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.posterior.closed_sums import ClosedSums
 from tallyfold.probability.counts import CountLikelihood
 
 Floats = npt.NDArray[np.float64]
@@ -23,13 +24,14 @@ class CellTerms:
     ----------
     cells, likelihood
         The cells, and the distribution of a count given its rate.
-    zeros_observed
-        Whether cells without an entry count as zeros; Poisson only.
+    closed
+        Sums over all cells, given the factors' means, where cells without an entry count as zeros;
+        Poisson only. None: they do not.
     """
 
     cells: TrainingCells
     likelihood: CountLikelihood
-    zeros_observed: bool
+    closed: Callable[[Sequence[Floats]], ClosedSums] | None = None
     backend: str = "auto"
 
     def bound(
@@ -46,11 +48,11 @@ class CellTerms:
             dispersion=dispersion,
             backend=self.backend,
         )
-        if self.zeros_observed:  # the kernel subtracts the rates of the cells seen; all are meant
+        if self.closed is not None:  # the kernel subtracts rates of the cells seen; all are meant
             total += float(kernels.cell_rates(mean, cells.indices_NM, backend=self.backend).sum())
         total = cells.group.all_reduce_number(total)
-        if self.zeros_observed:
-            total -= float(np.prod([factor.sum(axis=0) for factor in mean], axis=0).sum())
+        if self.closed is not None:
+            total -= float(self.closed(mean).total().sum())
         return total
 
     def sums(
@@ -58,9 +60,10 @@ class CellTerms:
     ) -> tuple[Floats, Floats]:
         """Return, per entity of an axis, shares over its own factors, and exposures."""
         layout, total = self.cells.layouts[axis], self.cells.group.all_reduce
-        if self.zeros_observed:
+        if self.closed is not None:
             share_DK = total(kernels.share_sums(geo, layout, backend=self.backend))
-            return share_DK, np.broadcast_to(exposure_to_all(axis, mean), share_DK.shape)
+            sums = self.closed(mean)
+            return share_DK, np.where(sums.seen[axis][:, None], sums.exposure(axis), 0.0)
         share_DK, exposure_DK = kernels.bptf_axis_sums(
             geo,
             mean,
@@ -79,15 +82,3 @@ class CellTerms:
         """Return its derivative by the factors of one axis: shares over them minus exposure."""
         share_DK, exposure_DK = self.sums(axis, factors, factors, dispersion)
         return share_DK - exposure_DK
-
-
-def exposure_to_all(axis: int, factors: Sequence[Floats]) -> Floats:
-    """Return, per component, the sum over all cells of an entity of the other axes' product.
-
-    Examples
-    --------
-    >>> exposure_to_all(0, [np.ones((5, 1)), np.array([[1.0], [2.0]]), np.array([[10.0]])])
-    array([30.])
-    """
-    totals = [z_DK.sum(axis=0) for m, z_DK in enumerate(factors) if m != axis]
-    return np.asarray(np.prod(totals, axis=0))

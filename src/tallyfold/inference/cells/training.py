@@ -34,6 +34,9 @@ class TrainingCells:
     share
         The share of all cells, zeros too, that were not hidden: sums over all cells are meant for
         these.
+    covered
+        For each axis, which labels these cells have: all but those that a split took away whole,
+        such as the days to come.
     """
 
     group: ProcessGroup = ALONE
@@ -43,6 +46,8 @@ class TrainingCells:
     def __init__(self, tensor: CountTensor) -> None:
         self.share = 1.0 if tensor.part is None else tensor.part.share
         self.shape = tensor.shape
+        allowed = None if tensor.part is None else tensor.part.allowed(tensor.axes)
+        self.covered = _all_labels(self.shape) if allowed is None else tuple(allowed)
         self.indices_NM = tensor.indices
         self.counts_N = tensor.counts
         self._join(current_group())
@@ -58,6 +63,7 @@ class TrainingCells:
         """Take cells that belong to no tensor."""
         cells = cls.__new__(cls)
         cells.shape, cells.indices_NM, cells.counts_N = shape, indices_NM, counts_N
+        cells.covered = _all_labels(shape)
         cells._join(group)
         return cells
 
@@ -148,6 +154,23 @@ class TrainingCells:
     def n_axes(self) -> int:
         """The number of axes."""
         return len(self.shape)
+
+
+def touched_cells(
+    indices_NM: npt.NDArray[np.int32], counts_N: npt.NDArray[np.int64]
+) -> tuple[list[npt.NDArray[np.int64]], TrainingCells]:
+    """Return the entities of each axis that have one of some cells, and the cells among them."""
+    rows, local_NM = [], np.empty_like(indices_NM, order="F")
+    for axis, column_N in enumerate(indices_NM.T):
+        seen_D = np.bincount(column_N) > 0
+        rows.append(np.flatnonzero(seen_D))
+        local_NM[:, axis] = (np.cumsum(seen_D) - 1)[column_N]
+    shape = tuple(len(each) for each in rows)
+    return rows, TrainingCells.of(shape, local_NM, counts_N)
+
+
+def _all_labels(shape: Sequence[int]) -> tuple[npt.NDArray[np.bool_], ...]:
+    return tuple(np.ones(size, dtype=bool) for size in shape)
 
 
 class _Layouts(Sequence[AxisLayout]):

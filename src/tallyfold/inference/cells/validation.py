@@ -52,13 +52,15 @@ def hold_out(
     """Split off a share of the cells for validation, if there are enough of them.
 
     With groups, a share of these: cells of a group stay together. With `zeros`, a share of all
-    cells, those without a count included.
+    cells, those without a count included; nothing if either side had no count.
     """
     group = current_group()
     if not share or group.all_reduce_number(tensor.nnz) * share < MIN_CELLS:
         return tensor, None
     if zeros:
-        return split_cells(tensor, 0.0, share, seed, groups)
+        train, held_out = split_cells(tensor, 0.0, share, seed, groups)
+        least = min(group.all_reduce_number(part.nnz) for part in (train, held_out))
+        return (train, held_out) if least else (tensor, None)
     rng = np.random.default_rng([seed, 1])
     if groups is not None and len(np.unique(np.asarray(groups))) > 1:
         is_held_out = drawn_groups(np.asarray(groups), share, rng)

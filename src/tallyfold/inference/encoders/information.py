@@ -11,8 +11,9 @@ and 1 / (J^-1)_kk is the shape of a Gamma with the spread of z_dk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +27,11 @@ from tallyfold.probability.counts import CountLikelihood
 Floats = npt.NDArray[np.float64]
 
 LEAST_RATE = 1e-12
-MOST_NUMBERS = 2 * 10**7
-"""With more entries in all matrices, components are taken as known of one another."""
+MOST_NUMBERS, MOST_WORK = 2 * 10**7, 1e9
+"""With more entries in all matrices, or more cells times squared components, components are taken
+as known of one another."""
+Information = Callable[[Floats], Floats]
+"""What a cell tells of the logarithm of its rate, by the rate."""
 
 
 def count_information(rate_N: Floats, truncated: bool, dispersion: float | None) -> Floats:
@@ -48,6 +52,21 @@ def count_information(rate_N: Floats, truncated: bool, dispersion: float | None)
     return np.asarray(slope_N**2 * np.maximum(variance_N, 0.0))
 
 
+def information_of(likelihood: CountLikelihood, dispersion: float | None) -> Information:
+    """Return what counts of a likelihood tell; `dispersion` is the r that they are seen to have."""
+    return partial(count_information, truncated=likelihood.truncated, dispersion=dispersion)
+
+
+def occurrence_information(rate_N: Floats) -> Floats:
+    """Return what cells that have a count tell, and with them the empty ones, of log rates.
+
+    Whether there is a count, with the probability p = 1 - exp(-rate), holds the information
+    rate^2 (1 - p) / p. That of all cells is a sum over those with a count, each divided by p.
+    """
+    rate_N = np.maximum(rate_N, LEAST_RATE)
+    return np.asarray((rate_N / -np.expm1(-rate_N)) ** 2 * np.exp(-rate_N))
+
+
 def axis_information(
     mean: Sequence[Floats],
     cells: TrainingCells,
@@ -64,7 +83,8 @@ def axis_information(
     """
     own_DK = mean[axis]
     n_rows, n_components = own_DK.shape
-    if n_rows * n_components**2 > MOST_NUMBERS:
+    work = float(cells.n_cells) * n_components**2
+    if n_rows * n_components**2 > MOST_NUMBERS or work > MOST_WORK:
         squares = [factor**2 for factor in mean]
         return squares[axis] * cells.axis_sums(squares, axis, weight_N, backend)
     matrix_DKK = np.empty((n_rows, n_components, n_components))
@@ -84,19 +104,17 @@ def cells_information(
     means: Sequence[Floats],
     cells: TrainingCells,
     multiplier_N: Floats,
-    likelihood: CountLikelihood,
-    dispersion: float | None,
+    information: Information,
     prior_shape: float,
     axes: Iterable[int],
     backend: str = "auto",
 ) -> tuple[Floats, dict[int, Floats]]:
     """Return what each cell tells of its log rate, and for some axes what cells tell of factors.
 
-    `multiplier_N` are the cells' rates over those of the factors, `dispersion` the r that the
-    counts are seen to have.
+    `multiplier_N` are the cells' rates over those of the factors.
     """
     rate_N = kernels.cell_rates(means, cells.indices_NM, backend=backend)
-    fisher_N = count_information(rate_N * multiplier_N, likelihood.truncated, dispersion)
+    fisher_N = information(rate_N * multiplier_N)
     weight_N = fisher_N / np.maximum(rate_N, LEAST_RATE) ** 2
     return fisher_N, {
         axis: axis_information(means, cells, axis, weight_N, prior_shape, backend) for axis in axes
@@ -106,8 +124,7 @@ def cells_information(
 def with_widths(
     posterior: GammaPosterior,
     cells: TrainingCells,
-    likelihood: CountLikelihood,
-    dispersion: float | None,
+    information: Information,
     prior_shape: float,
     backend: str = "auto",
 ) -> GammaPosterior:
@@ -115,7 +132,7 @@ def with_widths(
     multiplier_N = posterior.multipliers(cells.indices_NM)
     means = [table.rows(slice(-1)).mean_DK for table in posterior.axes]
     fisher_N, by_axis = cells_information(
-        means, cells, multiplier_N, likelihood, dispersion, prior_shape, range(len(means)), backend
+        means, cells, multiplier_N, information, prior_shape, range(len(means)), backend
     )
     tables = []
     for axis, table in enumerate(posterior.axes):

@@ -120,10 +120,10 @@ def _run(document: dict[str, Any], arrays: Arrays, phases: Sequence[Phase]) -> R
 
 def _state(prefix: str, phase: int, arrays: Arrays, phases: Sequence[Phase]) -> Any:
     """Build a phase's state; arrays must have the names and shapes that it begins with."""
-    first = phases[0].begin(None)
-    for later in phases[1 : phase + 1]:
-        first = later.begin(first)
     own = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+    first = phases[0].begun(None, own)
+    for later in phases[1 : phase + 1]:
+        first = later.begun(first, own)
     bad = [name for name, array in to_arrays(first).items() if not _alike(own.get(name), array)]
     if bad:
         raise ValueError(f"{', '.join(bad)} cannot be of this fit")

@@ -15,7 +15,7 @@ import numpy as np
 
 from tallyfold.errors import DivergedError
 from tallyfold.inference.distributed.process_group import current_group
-from tallyfold.inference.fit.state_arrays import to_arrays
+from tallyfold.inference.fit.state_arrays import Arrays, to_arrays
 from tallyfold.inference.fit.stopping import Reason, StoppingRules
 
 S = TypeVar("S")
@@ -74,6 +74,9 @@ class Phase:
     anew
         Whether validation scores of this phase cannot be compared with those before: the best
         state is then one of this phase or of later ones.
+    begin_like
+        As `begin`, given also the named arrays of a state of this phase or a later one: makes the
+        state they began with, where its shapes hang on what an earlier phase came to.
     """
 
     name: str
@@ -81,6 +84,13 @@ class Phase:
     begin: Callable[[Any], Any]
     stopping: StoppingRules = field(default_factory=StoppingRules)
     anew: bool = False
+    begin_like: Callable[[Any, Arrays], Any] | None = None
+
+    def begun(self, previous: Any, arrays: Arrays) -> Any:
+        """Return a state of the shapes that one with these arrays began with."""
+        return (
+            self.begin(previous) if self.begin_like is None else self.begin_like(previous, arrays)
+        )
 
 
 class Best(NamedTuple):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tallyfold.data.empty_cells import draw_empty_cells
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.distributed.process_group import ProcessGroup
+from tallyfold.probability.counts import COUNTS
 
 Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int32]
@@ -33,13 +34,14 @@ class OccurrenceCells:
 
     Attributes
     ----------
-    filled_NM
-        Positions of cells that have a count.
+    filled_NM, counts_N
+        Positions of cells that have a count, and the counts.
     empty_ZM, weight_Z
         Positions of cells that have none, and how many cells each stands for.
     """
 
     filled_NM: Positions
+    counts_N: npt.NDArray[np.int64]
     empty_ZM: Positions
     weight_Z: Floats
 
@@ -56,14 +58,14 @@ class OccurrenceCells:
                 part=held_out.part,
             )
         empty = draw_empty_cells(held_out, EMPTY, seed)
-        filled_NM, weight_Z = held_out.indices, empty.weight_Z
+        filled_NM, counts_N, weight_Z = held_out.indices, held_out.counts, empty.weight_Z
         step = -(-len(filled_NM) // MOST_FILLED)
         if step > 1:
             rng = np.random.default_rng([seed, 5])
             some = np.sort(rng.choice(len(filled_NM), len(filled_NM) // step, replace=False))
             weight_Z = weight_Z * (len(some) / len(filled_NM))
-            filled_NM = np.asfortranarray(filled_NM[some])
-        return cls(filled_NM, np.asfortranarray(empty.indices_ZM), weight_Z)
+            filled_NM, counts_N = np.asfortranarray(filled_NM[some]), counts_N[some]
+        return cls(filled_NM, counts_N, np.asfortranarray(empty.indices_ZM), weight_Z)
 
     def __len__(self) -> int:
         """Return the number of cells that have a count."""
@@ -79,7 +81,12 @@ class OccurrenceCells:
         some_N, some_Z = (slice(None, None, max(step, 1)) for step in steps)
         weight_Z = self.weight_Z[some_Z] * max(steps[1], 1) / max(steps[0], 1)
         filled_NM, empty_ZM = self.filled_NM[some_N], self.empty_ZM[some_Z]
-        return OccurrenceCells(np.asfortranarray(filled_NM), np.asfortranarray(empty_ZM), weight_Z)
+        return OccurrenceCells(
+            np.asfortranarray(filled_NM),
+            self.counts_N[some_N],
+            np.asfortranarray(empty_ZM),
+            weight_Z,
+        )
 
     def score(self, rates: Rates) -> float:
         """Return the calibrated log score of the cells at some rates, per cell with a count."""
@@ -87,6 +94,11 @@ class OccurrenceCells:
             np.log(np.maximum(rates(c), 1e-300)) for c in (self.filled_NM, self.empty_ZM)
         )
         return best_line(log_N, log_Z, self.weight_Z)[2]
+
+    def count_score(self, rates: Rates) -> float:
+        """Return the log pmf of Poisson counts, those of zero too, per cell with a count."""
+        log_pmf_N = COUNTS["poisson", False].log_pmf(self.counts_N, rates(self.filled_NM))
+        return float((log_pmf_N.sum() - self.weight_Z @ rates(self.empty_ZM)) / len(self))
 
 
 def log_score(log_N: Floats, log_Z: Floats, weight_Z: Floats) -> float:

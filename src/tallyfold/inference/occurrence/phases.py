@@ -10,23 +10,28 @@ from typing import Any
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Phase
+from tallyfold.inference.fit.state_arrays import Arrays
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.occurrence.step import (
     LAST_PASSES,
     OCCURRENCE_STEPS,
-    GateChoice,
+    Counted,
     LastPasses,
     OccurrenceState,
     OccurrenceStep,
 )
-from tallyfold.inference.schemes.collapsed import Axes, CollapsedState, CollapsedStep
+from tallyfold.inference.occurrence.training import LEAST_FOR_NETWORK
+from tallyfold.inference.schemes.collapsed import CollapsedState, CollapsedStep
+from tallyfold.inference.schemes.gate import Axes, gate_choice, possible_gates, validation_score
 from tallyfold.posterior.derived_axis import countable
 
-CHOICE_COMPONENTS, CHOICE_PASSES = 5, 8
-"""Of the small models that gates are compared by."""
 LEAST_HELD_OUT = 50
 """With fewer held-out cells that have a count, combinations add nothing: weights stay plain."""
+
+FACTORS_WEIGHT = 0.1
+"""Of what factors and gate predict by themselves when a gate is chosen. Combinations of labels can
+make up for a gate that is missing, but components then would say when labels are active."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,14 @@ def gate_candidates(shape: Sequence[int]) -> list[Axes | None]:
     return [None, *(pair for pair in pairs if countable([shape[m] for m in pair]))]
 
 
+def _gate_in(arrays: Arrays, n_gates: int) -> int:
+    """Return the number of the gate that a saved state has, wherever in it the factors are."""
+    found = [array for name, array in arrays.items() if name.split("/")[-1] == "gate"]
+    if len(found) != 1 or found[0].ndim or found[0] not in range(n_gates):
+        raise ValueError("the number of the gate")
+    return int(found[0])
+
+
 def occurrence_phases(
     tensor: CountTensor, cells: TrainingCells, held_out: CountTensor | None, settings: Settings
 ) -> list[Phase]:
@@ -69,10 +82,11 @@ def occurrence_phases(
     looked_at = None
     if held_out is not None:
         looked_at = OccurrenceCells.of(held_out, cells.group, settings.seed)
+    gates = settings.gates if looked_at is None else possible_gates(settings.gates, cells)
     sweeps = CollapsedStep(
         cells=cells,
         share=cells.share,
-        gates=settings.gates,
+        gates=gates,
         n_components=settings.n_components,
         prior_shape=settings.prior_shape,
         prior_rate=settings.prior_rate,
@@ -80,21 +94,29 @@ def occurrence_phases(
         backend=settings.backend,
         held_out=looked_at,
     )
+    counted = Counted(cells, tensor.axes, cells.share)
     phases = []
     begin: Callable[[Any], CollapsedState] = sweeps.start
-    if len(settings.gates) > 1 and looked_at is not None:
-        small = replace(sweeps, n_components=min(CHOICE_COMPONENTS, settings.n_components))
-        choice = GateChoice(
-            tuple(replace(small, gate=number) for number in range(len(settings.gates)))
-        )
-        rules = StoppingRules(CHOICE_PASSES, scheduled=True)
-        phases.append(Phase("gate", choice, choice.start, rules))
-        begin = lambda states: replace(sweeps, gate=choice.chosen(states)).start()  # noqa: E731
-    phases.append(Phase("sweeps", sweeps, begin, settings.stopping))
+    if len(gates) > 1 and looked_at is not None:
+        fewer = looked_at.fewer
+
+        def score(step: CollapsedStep, state: CollapsedState) -> float:
+            learner = OccurrenceStep(step, counted, fewer, settings.seed)
+            own = validation_score(step, state)
+            return learner.with_multipliers(state)[1] + FACTORS_WEIGHT * own
+
+        choice, begin = gate_choice(sweeps, score)
+        phases.append(choice)
+
+    def begin_like(_: Any, arrays: Arrays) -> CollapsedState:
+        return replace(sweeps, gate=_gate_in(arrays, len(gates))).start()
+
+    phases.append(Phase("sweeps", sweeps, begin, settings.stopping, begin_like=begin_like))
     everything = cells if held_out is None else TrainingCells(tensor)
     whole = replace(sweeps, cells=everything, share=everything.share, held_out=None)
-    last = LastPasses(whole, tensor.axes)
-    weights = OccurrenceStep(sweeps, tensor.axes, looked_at, settings.seed)
+    near = looked_at is not None and len(looked_at) >= LEAST_FOR_NETWORK
+    weights = OccurrenceStep(sweeps, counted, looked_at, settings.seed, near)
+    last = LastPasses(whole, tensor.axes, weights)
     once = StoppingRules(1, patience=None, scheduled=True)
     taught = looked_at is not None and len(looked_at) >= LEAST_HELD_OUT
     if taught:

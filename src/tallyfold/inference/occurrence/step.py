@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tallyfold.data.axis import Axis
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
+from tallyfold.inference.occurrence.neighbours import found_neighbours
 from tallyfold.inference.occurrence.training import (
     LEAST_FOR_NETWORK,
     Examples,
@@ -24,6 +25,7 @@ from tallyfold.inference.schemes.collapsed import CollapsedState, CollapsedStep
 from tallyfold.posterior.derived_axis import combination_keys, countable, rows_of_keys
 from tallyfold.posterior.gamma_posterior import GammaPosterior
 from tallyfold.posterior.mirror import Mirror
+from tallyfold.posterior.neighbours import Neighbours
 from tallyfold.posterior.occurrence import (
     CombinationCounts,
     Occurrence,
@@ -44,41 +46,6 @@ LAST_PASSES = 10
 """Passes over all cells, those included that were held out, at the end."""
 SAME_LABELS = 0.5
 """Axes mirror each other if this share of either's labels is on the other."""
-
-
-@dataclass(frozen=True)
-class GateChoice:
-    """Passes of small models, one for each gate, side by side; the best predicts held-out cells.
-
-    Attributes
-    ----------
-    steps
-        A step for each candidate.
-    """
-
-    steps: tuple[CollapsedStep, ...]
-
-    def start(self, previous: object = None) -> tuple[CollapsedState, ...]:
-        """Start all candidates."""
-        return tuple(step.start() for step in self.steps)
-
-    def advance(
-        self, states: tuple[CollapsedState, ...], iteration: int
-    ) -> tuple[tuple[CollapsedState, ...], float]:
-        """Make a pass with each; return the best objective."""
-        pairs = zip(self.steps, states, strict=True)
-        found = [step.advance(state, iteration) for step, state in pairs]
-        return tuple(state for state, _ in found), max(objective for _, objective in found)
-
-    def validation_score(self, states: object) -> None:
-        """Return None: no state of this phase is a result."""
-        return
-
-    def chosen(self, states: tuple[CollapsedState, ...]) -> int:
-        """Return which candidate predicts held-out cells best."""
-        pairs = zip(self.steps, states, strict=True)
-        scores = [step.validation_score(state) or -np.inf for step, state in pairs]
-        return int(np.argmax(scores))
 
 
 @dataclass(frozen=True)
@@ -109,22 +76,28 @@ class OccurrenceStep:
     def __init__(
         self,
         sweeps: CollapsedStep,
-        axes: Sequence[Axis],
+        counted: Counted,
         held_out: OccurrenceCells | None,
         seed: int,
+        near: bool = False,
     ) -> None:
         self.sweeps, self.held_out, self.seed = sweeps, held_out, seed
-        self.counted = Counted(sweeps.cells, axes, sweeps.share)
+        self.counted, self.near = counted, near
 
     def start(self, state: CollapsedState) -> OccurrenceState:
         """Begin with the rates of factors and gate as they are."""
         return OccurrenceState(state, OccurrenceWeights.plain(len(self.counted.axis_sets)))
 
     def examples(self, state: CollapsedState) -> Examples:
-        """Return the features of held-out cells, made once."""
+        """Return the features of held-out cells, made once.
+
+        They are of rounded factors. Weights are found by hundreds of steps, which would make one
+        in the last digit, where processes sum in another order, one in the second.
+        """
         if "_made" not in self.__dict__:
-            gammas = self.sweeps.complete_posterior(state)
+            gammas = self.sweeps.complete_posterior(state).rounded()
             found = self.counted.occurrence(self.start(state).weights)
+            found = replace(found, neighbours=self.neighbours(state))
             sums, cells = found.closed_sums(gammas), self.held_out
             assert cells is not None
             self._made = Examples(
@@ -134,13 +107,22 @@ class OccurrenceStep:
             )
         return self._made
 
+    def neighbours(self, state: CollapsedState) -> Neighbours | None:
+        """Return what labels say of others in their basket, learnt once from training cells."""
+        if not self.near:
+            return None
+        if "_near" not in self.__dict__:
+            cells, gate = self.counted.cells, self.sweeps.gates[state.gate] or ()
+            indices_NM = cells.group.all_gather(cells.indices_NM)
+            share = self.counted.share
+            self._near = found_neighbours(indices_NM, cells.shape, share, gate, self.seed)
+        return self._near
+
     def advance(self, state: OccurrenceState, iteration: int) -> tuple[OccurrenceState, float]:
         """Train one more part; the objective is the score of cells that judge it."""
         judged, rest = self.examples(state.factors).parts(JUDGED, self.seed)
         if iteration == 1:
-            line, product = trained_line(rest), trained_multipliers(rest)
-            better = self._gains(judged, product, line)
-            weights = product if better else line
+            weights, _ = self.with_multipliers(state.factors)
         elif iteration == 2 and len(rest) >= LEAST_FOR_NETWORK:
             found = trained_network(state.weights, rest, self.seed)
             better = self._gains(judged, found, state.weights)
@@ -152,6 +134,13 @@ class OccurrenceStep:
             weights = state.weights
         score = judged.score(weights)
         return replace(state, weights=weights, score=score), score
+
+    def with_multipliers(self, state: CollapsedState) -> tuple[OccurrenceWeights, float]:
+        """Return weights with multipliers, if they gain, and the score of cells that judge them."""
+        judged, rest = self.examples(state).parts(JUDGED, self.seed)
+        line, product = trained_line(rest), trained_multipliers(rest)
+        weights = product if self._gains(judged, product, line) else line
+        return weights, judged.score(weights)
 
     @staticmethod
     def _gains(judged: Examples, new: OccurrenceWeights, old: OccurrenceWeights) -> bool:
@@ -173,8 +162,10 @@ class OccurrenceStep:
 class LastPasses:
     """Passes over all cells, those included that were held out: nothing is left unused."""
 
-    def __init__(self, sweeps: CollapsedStep, axes: Sequence[Axis]) -> None:
-        self.sweeps = sweeps
+    def __init__(
+        self, sweeps: CollapsedStep, axes: Sequence[Axis], learner: OccurrenceStep
+    ) -> None:
+        self.sweeps, self.learner = sweeps, learner
         self.counted = Counted(sweeps.cells, axes, sweeps.share)
 
     def start(self, before: OccurrenceState, earlier: CollapsedStep) -> OccurrenceState:
@@ -197,7 +188,13 @@ class LastPasses:
     def result(self, state: OccurrenceState) -> tuple[GammaPosterior, Occurrence]:
         """Return the posterior of the factors, and all else that tells whether there is a count."""
         gammas = self.sweeps.complete_posterior(state.factors)
-        return gammas, self.counted.occurrence(state.weights)
+        occurrence = self.counted.occurrence(state.weights)
+        prior_rate_M = self.sweeps.prior_shape * state.factors.prior_rate_M
+        near = self.learner.neighbours(state.factors) if len(state.weights.out_H) else None
+        if near is not None:
+            cells = self.sweeps.cells
+            near = near.filled(cells.group.all_gather(cells.indices_NM), self.counted.share)
+        return gammas, replace(occurrence, prior_rate_M=prior_rate_M, neighbours=near)
 
 
 class Counted:
@@ -265,10 +262,11 @@ class Counted:
         cells, (first, second) = self.cells, self.mirrored_axes
         indices_NM = cells.group.all_gather(cells.indices_NM)
         keys_P = np.unique(combination_keys(indices_NM, range(cells.n_axes), cells.shape))
-        places = [
-            self.axes[to].find(self.axes[of].labels)[0].astype(np.int32)
-            for of, to in ((first, second), (second, first))
-        ]
-        return Mirror.of(
-            (first, second), places[0], places[1], cells.shape, keys_P, indices_NM, self.share
-        )
+        places = mirrored_places(self.axes[first], self.axes[second])
+        return Mirror.of((first, second), *places, cells.shape, keys_P, indices_NM, self.share)
+
+
+def mirrored_places(first: Axis, second: Axis) -> tuple[Positions, Positions]:
+    """Return where the labels of two axes stand on the other; -1 if they do not."""
+    to_second_D, to_first_D = second.find(first.labels)[0], first.find(second.labels)[0]
+    return to_second_D.astype(np.int32), to_first_D.astype(np.int32)

@@ -23,10 +23,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.inference.cells.terms import exposure_to_all
 from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup
 from tallyfold.kernels.encoder import KINDS, AxisEncoder, Network, axis_encoder
 from tallyfold.kernels.layout import AxisLayout
+from tallyfold.posterior.closed_sums import ClosedSums
 
 Floats = npt.NDArray[np.float64]
 Weights = dict[str, Floats]
@@ -108,8 +108,9 @@ class EncodedAxis:
         inputs = self._inputs(draws)
         shape_DK, rate_DK = self.encoder.forward(self._raw(weights), inputs, weight_N)
         shape_DK, rate_DK = self.group.all_reduce(shape_DK), self.group.all_reduce(rate_DK)
-        known_D1 = self.seen_M[self.layout.axis][:, None]
-        exposure = exposure_to_all(self.layout.axis, draws) if self.zeros_observed else 0.0
+        axis = self.layout.axis
+        known_D1 = self.seen_M[axis][:, None]
+        exposure = ClosedSums.of_all(draws).exposure(axis) if self.zeros_observed else 0.0
         shape_DK = np.where(known_D1, LEAST + shape_DK, self.prior[0])
         rate_DK = np.where(known_D1, (LEAST + rate_DK) / self.scale, self.prior[1]) + exposure
         if not (np.all(np.isfinite(shape_DK)) and np.all(np.isfinite(rate_DK))):

@@ -57,6 +57,7 @@ from tallyfold.inference.schemes.adam import Adam
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.encoder import Network
 from tallyfold.kernels.tensors import openmp
+from tallyfold.posterior.closed_sums import ClosedSums
 from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
 from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.probability.counts import CountLikelihood
@@ -191,7 +192,8 @@ class PaperStep:
     @cached_property
     def drawn(self) -> CellTerms:
         """The cells' log-likelihood at draws."""
-        return CellTerms(self.cells, self.likelihood, self.zeros_observed, self.backend)
+        closed = ClosedSums.of_all if self.zeros_observed else None
+        return CellTerms(self.cells, self.likelihood, closed, self.backend)
 
     @cached_property
     def scale(self) -> float:

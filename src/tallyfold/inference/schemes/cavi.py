@@ -5,15 +5,21 @@ cell n with count y, geometric means G and arithmetic means E of the factors:
 
 - shape_dk = a + sum_n y * share_nk,          share_nk proportional to prod_m G_mk
 - rate_dk  = a * b + sum_n w_n prod_other E_k   (zeros missing: over the cells seen)
-- rate_dk  = a * b + prod_other column sums     (zeros observed: over all cells)
+- rate_dk  = a * b + share * closed sum         (zeros observed: over all cells not hidden)
 
 where w_n, the expected exposure, is 1 for a plain Poisson and more for a truncated one, whose
 unseen zeros count as exposure too. b = 1 / mean(E) maximises the bound in the prior rate.
+
+With observed zeros there may be a gate (`schemes.gate`): a cell's own multiplier cancels in the
+shares, and its mean goes into the closed sums. Its shape maximises the bound as well: given the
+factors, the bound over the multipliers' posteriors is the marginal likelihood of the pairs' counts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +27,11 @@ import numpy.typing as npt
 from tallyfold.inference.cells.terms import CellTerms
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
+from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.schemes.dispersion import best_dispersion, is_power_of_two
+from tallyfold.inference.schemes.gate import Axes, Gate, GateState, gate_posterior
+from tallyfold.kernels import dispatch as kernels
+from tallyfold.posterior.closed_sums import ClosedSums
 from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
 from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.probability import gamma
@@ -45,11 +55,14 @@ class CAVIState:
         Of each axis's prior, in units of the prior's shape.
     dispersion
         The negative binomial's r; None if the likelihood is a Poisson.
+    gate
+        The multipliers of pairs; None if the step has no gates.
     """
 
     posterior: GammaPosterior
     prior_rate_M: Floats
     dispersion: float | None
+    gate: GateState | None = None
 
     def likelihood(self, truncated: bool) -> CountLikelihood:
         """Return the distribution of a count given its rate."""
@@ -76,8 +89,11 @@ class CAVIStep:
         The negative binomial's r; None learns it.
     seed
         Of the random start.
-    validation
-        Cells to score after each sweep.
+    validation, held_out
+        Cells to score after each sweep; the latter where zeros are observed.
+    gates, gate
+        Pairs of axes that a state may have a gate of, None for no gate, and the one to start with;
+        zeros observed only.
     """
 
     cells: TrainingCells
@@ -90,12 +106,21 @@ class CAVIStep:
     seed: int = 0
     backend: str = "auto"
     validation: ValidationCells | None = None
+    held_out: OccurrenceCells | None = None
+    gates: Sequence[Axes | None] = ()
+    gate: int = 0
+
+    @cached_property
+    def _gates(self) -> list[Gate]:
+        return [Gate(axes, self.cells) for axes in self.gates]
 
     def start(self, previous: object = None) -> CAVIState:
         """Draw factors close to one, scaled so that the mean rate is the mean count."""
         rng = np.random.default_rng([self.seed, 0])
         cells = self.cells
-        n_cells = np.prod(cells.shape, dtype=float) if self.zeros_observed else cells.n_cells
+        n_cells: float = cells.n_cells
+        if self.zeros_observed:
+            n_cells = np.prod([seen_D.sum() for seen_D in cells.covered], dtype=float) * cells.share
         mean_count = max(cells.total_count / n_cells, 1e-12)
         scale = (mean_count / self.n_components) ** (1 / cells.n_axes)
         prior_rate = 1 / scale if self.prior_rate is None else self.prior_rate / self.prior_shape
@@ -109,10 +134,12 @@ class CAVIStep:
             GammaPosterior(tuple(tables)),
             np.full(cells.n_axes, prior_rate),
             dispersion if self.likelihood.dispersed else None,
+            GateState.first(self.gate) if self.gates else None,
         )
 
     def advance(self, state: CAVIState, iteration: int) -> tuple[CAVIState, float]:
-        """Update every axis once, then the dispersion; return the bound."""
+        """Update every axis once, then the gate or the dispersion; return the bound."""
+        state = self.begun(state)
         posterior, prior_rate_M = state.posterior, state.prior_rate_M.copy()
         terms = self.terms(state, self.cells)
         for axis in range(self.cells.n_axes):
@@ -121,8 +148,8 @@ class CAVIStep:
             posterior = posterior.replace(axis, table)
             if self.prior_rate is None:
                 prior_rate_M[axis] = 1 / table.mean_DK.mean()
-        new = CAVIState(posterior, prior_rate_M, state.dispersion)
-        new = self.with_dispersion(new, self.cells, iteration)
+        new = replace(state, posterior=posterior, prior_rate_M=prior_rate_M)
+        new = self.with_dispersion(self.with_gate(new, iteration), self.cells, iteration)
         return new, self.bound(new)
 
     def updated(
@@ -140,6 +167,31 @@ class CAVIStep:
         a = self.prior_shape
         return GammaTable(a + weight * geo[axis] * phi_DK, a * prior_rate + weight * exposure_DK)
 
+    def begun(self, state: CAVIState) -> CAVIState:
+        """Return the state with multipliers, if it has a gate and there are none yet."""
+        gate = state.gate
+        if gate is None or self.gates[gate.number] is None or len(gate.table.shape_DK):
+            return state
+        own = self._gates[gate.number]
+        table = own.first_table(ClosedSums(state.posterior.means, self.cells.covered, 1, own.pairs))
+        return replace(state, gate=replace(gate, table=table))
+
+    def with_gate(self, state: CAVIState, iteration: int) -> CAVIState:
+        """Update the gate; the shape of its prior is learnt ever more rarely."""
+        gate = state.gate
+        if gate is None or self.gates[gate.number] is None:
+            return state
+        shape = None if iteration < 5 or is_power_of_two(iteration) else gate.shape
+        sums = self.sums(gate, state.posterior.means)
+        table, shape = gate_posterior(sums, self._gates[gate.number].counts_P, shape)
+        return replace(state, gate=replace(gate, table=table, shape=shape))
+
+    def sums(self, gate: GateState | None, means: Sequence[Floats]) -> ClosedSums:
+        """Return sums over all cells that are not hidden."""
+        cells, pairs = self.cells, None if gate is None else self._gates[gate.number].pairs
+        gate_P1 = None if gate is None or pairs is None else gate.table.mean_DK[:, 0]
+        return ClosedSums(means, cells.covered, cells.share, pairs, gate_P1)
+
     def with_dispersion(self, state: CAVIState, cells: TrainingCells, iteration: int) -> CAVIState:
         """Learn the negative binomial's r, ever more rarely; a Poisson has none."""
         r = state.dispersion
@@ -155,7 +207,18 @@ class CAVIStep:
         total = terms.bound(posterior.geometric_means, posterior.means, state.dispersion)
         for table, prior_rate in zip(posterior.axes, state.prior_rate_M, strict=True):
             total -= self.divergence(table, prior_rate)
-        return total
+        return total + self._gate_bound(state)
+
+    def _gate_bound(self, state: CAVIState) -> float:
+        """Return what the gate adds to the bound, besides its part in the closed sums."""
+        gate = state.gate
+        if gate is None or self.gates[gate.number] is None:
+            return 0.0
+        own, table = self._gates[gate.number], gate.table
+        log_P = np.log(table.geometric_mean_DK[:-1, 0])
+        kl_P1 = gamma.kl(table.shape_DK, table.rate_DK, gate.shape, gate.shape)[:, 0]
+        n_rest = self.sums(gate, state.posterior.means).n_combinations - len(log_P)
+        return float(own.counts_P @ log_P - kl_P1[:-1].sum() - n_rest * kl_P1[-1])
 
     def divergence(self, table: GammaTable, prior_rate: float) -> float:
         """Return the Kullback-Leibler divergence of an axis's posterior from its prior."""
@@ -163,7 +226,9 @@ class CAVIStep:
         return float(gamma.kl(table.shape_DK, table.rate_DK, a, a * prior_rate).sum())
 
     def validation_score(self, state: CAVIState) -> float | None:
-        """Score the validation cells at the posterior means."""
+        """Score the validation cells at the posterior means; zeros too, where they are observed."""
+        if self.held_out is not None:
+            return self.held_out.fewer.count_score(partial(self.rates, self.begun(state)))
         if self.validation is None:
             return None
         pairs = zip(state.posterior.means, self.cells.seen, strict=True)
@@ -174,4 +239,18 @@ class CAVIStep:
     def terms(self, state: CAVIState, cells: TrainingCells) -> CellTerms:
         """Return what cells say of the factors, under the state's likelihood."""
         likelihood = state.likelihood(self.likelihood.truncated)
-        return CellTerms(cells, likelihood, self.zeros_observed, self.backend)
+        closed = partial(self.sums, state.gate) if self.zeros_observed else None
+        return CellTerms(cells, likelihood, closed, self.backend)
+
+    def rates(self, state: CAVIState, positions_NM: npt.NDArray[np.int32]) -> Floats:
+        """Return the rates of cells."""
+        rate_N = kernels.cell_rates(state.posterior.means, positions_NM, backend=self.backend)
+        return rate_N * self.gated(state).multipliers(positions_NM)
+
+    def gated(self, state: CAVIState) -> GammaPosterior:
+        """Return the posterior of a state with its gate as a derived axis."""
+        gate = self.begun(state).gate
+        if gate is None:
+            return state.posterior
+        derived = self._gates[gate.number].derived(gate.table, gate.shape)
+        return replace(state.posterior, derived=derived)

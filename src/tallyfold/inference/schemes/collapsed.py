@@ -23,28 +23,22 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize_scalar
-from scipy.special import gammaln
 
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.schemes.dispersion import is_power_of_two
+from tallyfold.inference.schemes.gate import FIRST_GATE_SHAPE, Axes, Gate, gate_posterior
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.collapsed import collapsed_sums
-from tallyfold.posterior.closed_sums import ClosedSums, GatePairs
-from tallyfold.posterior.derived_axis import DerivedAxis, combination_keys, rows_of_keys
+from tallyfold.posterior.closed_sums import ClosedSums
 from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
 
 Floats = npt.NDArray[np.float64]
-Axes = tuple[int, int]
 
 START_SHAPE = 3.0
 """Factors start as draws of this shape around their mean: wide, so that components differ."""
 START_COUNT = 10.0
 """The shape that the first pass takes the start to have."""
-FIRST_GATE_SHAPE = 0.05
-GATE_SHAPES = 1e-4, 20.0
-"""Between which the gate's shape is sought."""
 
 
 @dataclass(frozen=True)
@@ -70,41 +64,6 @@ class CollapsedState:
     gate: int
     gate_table: GammaTable
     gate_shape: float
-
-
-class Gate:
-    """The pairs of two axes among training cells; made when first needed."""
-
-    def __init__(self, axes: Axes | None, cells: TrainingCells) -> None:
-        self.axes, self.cells = axes, cells
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """The number of labels on both axes."""
-        return tuple(self.cells.shape[axis] for axis in self.axes or ())
-
-    @cached_property
-    def pairs(self) -> GatePairs | None:
-        """The pairs that were seen in any process."""
-        if self.axes is None:
-            return None
-        keys_P = np.unique(combination_keys(self.cells.indices_NM, self.axes, self.sizes))
-        if self.cells.group.size > 1:
-            keys_P = np.unique(self.cells.group.all_gather(keys_P))
-        return GatePairs.of(self.axes, self.sizes, keys_P)
-
-    @cached_property
-    def row_N(self) -> npt.NDArray[np.int32]:
-        """The pair of each of this process's cells; the last row for those without any."""
-        if self.pairs is None or self.axes is None:
-            return np.zeros(len(self.cells), dtype=np.int32)
-        key_N = combination_keys(self.cells.indices_NM, self.axes, self.sizes)
-        return rows_of_keys(key_N, self.pairs.keys_P).astype(np.int32)
-
-    @property
-    def n_rows(self) -> int:
-        """The pairs seen, and one for all others."""
-        return 1 if self.pairs is None else len(self.pairs.keys_P) + 1
 
 
 @dataclass(frozen=True)
@@ -173,9 +132,7 @@ class CollapsedStep:
         if pairs is None:
             return replace(state, gate=gate, gate_table=_ones(1), gate_shape=FIRST_GATE_SHAPE)
         sums = self.sums(replace(state, gate=gate, gate_table=_ones(self._gates[gate].n_rows)))
-        n_seen = len(pairs.keys_P)
-        mean_P1 = np.append(np.full(n_seen, 0.9 * sums.n_combinations / n_seen), 0.1)
-        table = GammaTable(mean_P1[:, None], np.ones((n_seen + 1, 1)))
+        table = self._gates[gate].first_table(sums)
         return replace(state, gate=gate, gate_table=table, gate_shape=FIRST_GATE_SHAPE)
 
     def gate_keys(self, gate: int) -> npt.NDArray[np.int64]:
@@ -233,17 +190,9 @@ class CollapsedStep:
         self, state: CollapsedState, latent_P1: Floats, iteration: int
     ) -> CollapsedState:
         """Return the state with new multipliers; their prior's shape is learnt ever more rarely."""
-        sums = self.sums(state)
-        exposure_P, rest = sums.gate_exposure()
-        counts_P = latent_P1[:-1]
-        shape = state.gate_shape
-        if iteration < 5 or is_power_of_two(iteration):
-            n_rest = sums.n_combinations - len(counts_P)
-            shape = _best_gate_shape(counts_P, exposure_P, rest, n_rest)
-        table = GammaTable(
-            np.append(shape + counts_P, shape)[:, None],
-            np.append(shape + exposure_P, shape + rest)[:, None],
-        )
+        learns = iteration < 5 or is_power_of_two(iteration)
+        known = None if learns else state.gate_shape
+        table, shape = gate_posterior(self.sums(state), latent_P1[:-1], known)
         return replace(state, gate_table=table, gate_shape=shape)
 
     def validation_score(self, state: CollapsedState) -> float | None:
@@ -256,37 +205,16 @@ class CollapsedStep:
         """Return the rates of cells."""
         rate_N = kernels.cell_rates(state.posterior.means, positions_NM, backend=self.backend)
         gate = self._gates[state.gate]
-        if gate.pairs is None or gate.axes is None:
+        if gate.pairs is None:
             return rate_N
-        key_N = combination_keys(positions_NM, gate.axes, gate.sizes)
-        row_N = rows_of_keys(key_N, gate.pairs.keys_P)
-        return np.asarray(rate_N * state.gate_table.mean_DK[row_N, 0])
+        return np.asarray(rate_N * state.gate_table.mean_DK[gate.rows(positions_NM), 0])
 
     def complete_posterior(self, state: CollapsedState) -> GammaPosterior:
         """Return the posterior with the gate as a derived axis, and a row for unknown labels."""
         completed = state.posterior.completed(self.cells.seen)
-        gate = self._gates[state.gate]
-        if gate.pairs is None or gate.axes is None:
-            return completed
-        typical_2 = np.array([1.0, state.gate_shape])
-        derived = DerivedAxis(gate.axes, gate.sizes, gate.pairs.keys_P, state.gate_table, typical_2)
-        return replace(completed, derived=(derived,))
+        derived = self._gates[state.gate].derived(state.gate_table, state.gate_shape)
+        return replace(completed, derived=derived)
 
 
 def _ones(n_rows: int) -> GammaTable:
     return GammaTable(np.ones((n_rows, 1)), np.ones((n_rows, 1)))
-
-
-def _best_gate_shape(counts_P: Floats, exposure_P: Floats, rest: float, n_rest: float) -> float:
-    """Return the prior shape under which the pairs' latent counts are most likely.
-
-    They are negative binomial; pairs never seen have a count of zero.
-    """
-
-    def loss(log_shape: float) -> float:
-        g = float(np.exp(log_shape))
-        seen_P = gammaln(g + counts_P) - gammaln(g) - (g + counts_P) * np.log1p(exposure_P / g)
-        return float(n_rest * g * np.log1p(rest / g) - (seen_P - counts_P * log_shape).sum())
-
-    low, high = np.log(GATE_SHAPES)
-    return float(np.exp(minimize_scalar(loss, bounds=(low, high), method="bounded").x))

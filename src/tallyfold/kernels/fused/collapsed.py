@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from tallyfold.kernels.arrays import Ints
+from tallyfold.kernels.collapsed import MOST_LATENT
 from tallyfold.kernels.fused.jit import jit_sums
 from tallyfold.kernels.threads import run_chunks
 
@@ -69,7 +70,7 @@ def _visit(  # type: ignore[no-untyped-def]
                 cell = order_N[n]
                 rate = total * gate_N[cell]
                 seen = -math.expm1(-rate)
-                latent = rate / seen if rate > 1e-12 else 1.0
+                latent = min(rate / seen, MOST_LATENT) if rate > 1e-12 else 1.0
                 latent_N[cell] = latent
                 log_sum += math.log(max(seen, 1e-300))
                 unit = latent / total

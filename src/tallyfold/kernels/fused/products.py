@@ -20,12 +20,16 @@ LOG_CAP = math.log(CAP)
 
 @jit_inline
 def multiply(own_W, one_W, two_W, start, product_P):  # type: ignore[no-untyped-def]
-    """Write one * two from column `start` on; return its inner product with own."""
+    """Write one * two from column `start` on; return its inner product with own.
+
+    The loop that sums writes nothing: where it did, vectors were used only if what is written lies
+    far enough from what is read, and the order of the sum depended on addresses.
+    """
+    for k in range(len(product_P)):
+        product_P[k] = one_W[start + k] * two_W[start + k]
     rate = 0.0
     for k in range(len(product_P)):
-        product = one_W[start + k] * two_W[start + k]
-        product_P[k] = product
-        rate += own_W[start + k] * product
+        rate += own_W[start + k] * product_P[k]
     return rate
 
 

@@ -37,11 +37,13 @@ Weights = tuple[Floats, Floats, Floats]
 """Shares of the labels in each component, and the ends of their intervals (labels x components)."""
 
 
-def weights_of(factors: Factors, axis: str) -> Weights:
-    """Return the weights that `Factors.components` tabulates, of all labels."""
-    mean_DK = factors.mean(axis)
+def weights_of(factors: Factors, axis: str, components: Ints) -> Weights:
+    """Return the weights that `Factors.components` tabulates, of all labels in some components."""
+    mean_DK = factors.mean(axis)[:, components]
     total_K = np.maximum(mean_DK.sum(axis=0), 1e-300)
-    low_DK, high_DK = (factors.quantile(axis, (1 + side * LEVEL) / 2) for side in (-1, 1))
+    low_DK, high_DK = (
+        factors.quantile(axis, (1 + side * LEVEL) / 2)[:, components] for side in (-1, 1)
+    )
     return mean_DK / total_K, low_DK / total_K, high_DK / total_K
 
 

@@ -28,6 +28,14 @@ SCORES = {
 }
 """The scores of `METRICS` that are shown, and what the page calls them."""
 
+COMPLETE_SCORES = {
+    "log-score": "log score",
+    "occurrence": "whether",
+    "amount": "how many",
+    "auc-within": "AUC within",
+}
+"""Those of a model whose zeros are observed: errors of cells with a count alone would mislead."""
+
 SIMPLE: dict[str, Callable[..., CountModel]] = {"Main effects": MainEffects, "Constant": Constant}
 """Models that any factorization must beat."""
 
@@ -36,6 +44,8 @@ N_GROUPS = 10
 
 MOST_CELLS = 50_000
 """Calibration is drawn from at most this many held-out cells."""
+LEAST_IN_GROUP = 20
+"""Cells of a group for the share of them that have a count to be shown."""
 
 
 def held_out_entry(
@@ -51,35 +61,52 @@ def held_out_entry(
             f"{int(unknown.sum()):,} of {test.nnz:,} cells of the test tensor have a label that "
             "the model does not know. Leave them out, so that the scores are of what it knows."
         )
-    rows = [_row(type(model).__name__, model, test, own=True)]
+    shown = shown_scores(model, test, train)
+
+    def row(name: str, model: CountModel, own: bool = False) -> dict[str, Any]:
+        scores = scores_of(model, test, shown, train)
+        return {"model": name, "scores": [rounded(scores[each]) for each in shown], "own": own}
+
+    rows = [row(type(model).__name__, model, own=True)]
     if train is not None:
         for name, kind in SIMPLE.items():
             if kind is type(model):
                 continue
             if announce is not None:
                 announce(name)
-            simple = kind(zeros=model.zeros_for(train)).fit(train)
-            rows.append(_row(name, simple, test))
-    rows.append({"model": "One for every cell", "scores": _scores_of_one(test), "own": False})
+            simple = kind(zeros=model.fitted_.parameters["zeros"]).fit(train)
+            rows.append(row(name, simple))
+    errors = shown.keys() == SCORES.keys()
+    if errors:
+        rows.append({"model": "One for every cell", "scores": _scores_of_one(test), "own": False})
     return {
         "cells": test.nnz,
+        "zeros": "log-score" in shown,
+        "errors": errors,
         "columns": [
             {
                 "name": text,
                 "larger": METRICS[name].better == "larger",
                 "meaning": METRICS[name].meaning.replace(">=", "≥"),
             }
-            for name, text in SCORES.items()
+            for name, text in shown.items()
         ],
         "rows": rows,
         "simple": train is not None,
-        "calibration": calibration_entry(model, _thinned(test)),
+        "calibration": calibration_entry(model, _thinned(test))
+        | {"occurrence": occurrence_groups(Predictions(model, test))},
     }
 
 
-def _row(name: str, model: CountModel, test: CountTensor, own: bool = False) -> dict[str, Any]:
-    scores = scores_of(model, test, SCORES)
-    return {"model": name, "scores": [rounded(scores[each]) for each in SCORES], "own": own}
+def shown_scores(model: CountModel, test: CountTensor, train: CountTensor | None) -> dict[str, str]:
+    """Return which scores are shown: where zeros are observed, those that can be worked out."""
+    observed = model.fitted_.parameters.get("zeros") == "observed"
+    if not (observed and model.fitted_.has_distribution):
+        return SCORES
+    known = {"part": test.part is not None, "train": train is not None}
+    return {
+        name: text for name, text in COMPLETE_SCORES.items() if known.get(METRICS[name].needs, True)
+    }
 
 
 def _scores_of_one(test: CountTensor) -> list[float | None]:
@@ -111,6 +138,27 @@ def calibration_entry(model: CountModel, test: CountTensor) -> dict[str, Any]:
         "coverage": [*covered] if known else None,
         "means": _groups(mean_N, predictions.counts),
     }
+
+
+def occurrence_groups(predictions: Predictions) -> list[list[float | None]] | None:
+    """Return, for cells by their probability of a count, its mean, and how many have a count.
+
+    None where nothing is known of the zeros of the test tensor, or of the model.
+    """
+    empty, log_zero_Z = predictions.empty, predictions.log_zero
+    if empty is None or log_zero_Z is None:
+        return None
+    any_N = np.exp(predictions.predictive.log_at_least(1))
+    any_C = np.concatenate([any_N, -np.expm1(log_zero_Z)])
+    weight_C = np.concatenate([np.ones(len(any_N)), empty.weight_Z])
+    counted_C = np.arange(len(any_C)) < len(any_N)
+    group_C = np.minimum((any_C * N_GROUPS).astype(np.int64), N_GROUPS - 1)
+    cells_G, said_G, seen_G = (
+        np.bincount(group_C, part_C, N_GROUPS)
+        for part_C in (weight_C, weight_C * any_C, weight_C * counted_C)
+    )
+    kept = np.flatnonzero(np.bincount(group_C, minlength=N_GROUPS) >= LEAST_IN_GROUP)
+    return [[rounded(float(part[g] / cells_G[g])) for part in (said_G, seen_G)] for g in kept]
 
 
 def _groups(mean_N: Floats, counts_N: npt.NDArray[np.int64]) -> list[list[float | None]]:

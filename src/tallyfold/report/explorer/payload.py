@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +12,12 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.evaluation.scaling import component_places
 from tallyfold.models.base import CountModel
+from tallyfold.models.fitted import Fitted
 from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.margin_effects import margin_effects
 from tallyfold.report.explorer import entities
 from tallyfold.report.explorer.held_out import held_out_entry
-from tallyfold.report.history import comparable
+from tallyfold.report.history import comparable, validated
 from tallyfold.version import __version__
 
 if TYPE_CHECKING:
@@ -57,19 +58,31 @@ def payload_of(
 
 
 def _factors_entry(model: CountModel, train: CountTensor | None) -> dict[str, Any]:
-    """Return components and axes; there are none without factors, or if all labels are alike."""
+    """Return components and axes; there are none without factors, or if all labels are alike.
+
+    Components that are switched off are counted only.
+    """
     factors = None if model.fitted_.factors is None else model.posterior_
     if factors is None or all(np.ptp(factors.mean(name)) == 0 for name in factors.names):
-        return {"components": [], "axes": [], "mapped": None}
-    share_K = factors.shares()
-    weights = [entities.weights_of(factors, name) for name in factors.names]
+        return {"components": [], "switched_off": 0, "axes": [], "mapped": None}
+    off_K = factors.switched_off()
+    number_K, share_K = np.flatnonzero(~off_K), factors.shares()[~off_K]
+    weights = [entities.weights_of(factors, name, number_K) for name in factors.names]
     places_K2, mapped = component_places([mean_DK for mean_DK, *_ in weights])
     rooms = entities.limits([len(axis) for axis in model.axes_], len(share_K))
     return {
         "components": [
-            {"share": entities.rounded(share), "x": entities.rounded(x), "y": entities.rounded(y)}
-            for share, (x, y) in zip(share_K.tolist(), places_K2.tolist(), strict=True)
+            {
+                "name": number,
+                "share": entities.rounded(share),
+                "x": entities.rounded(x),
+                "y": entities.rounded(y),
+            }
+            for number, share, (x, y) in zip(
+                number_K.tolist(), share_K.tolist(), places_K2.tolist(), strict=True
+            )
         ],
+        "switched_off": int(off_K.sum()),
         "mapped": entities.rounded(mapped, 3),
         "axes": [
             entities.axis_entry(axis.name, axis.labels, each, share_K, room, _counted(train, axis))
@@ -126,7 +139,8 @@ def fit_entry(model: CountModel) -> dict[str, Any]:
     fitted = model.fitted_
     defaults = type(model)().get_params()
     likelihood = fitted.likelihood
-    known = comparable([each.phase for each in fitted.history])
+    phases = [each.phase for each in fitted.history]
+    known = comparable(phases)
     objectives = [e.objective if k else None for e, k in zip(fitted.history, known, strict=True)]
     return {
         "model": type(model).__name__,
@@ -136,6 +150,7 @@ def fit_entry(model: CountModel) -> dict[str, Any]:
             for name, value in fitted.parameters.items()
         ],
         "likelihood": likelihood and likelihood.name.replace("-", " "),
+        "whether": _whether_words(fitted),
         "amount": None if fitted.head is None else _amount_words(fitted.head),
         "members": 1 + len(fitted.others),
         "iterations": fitted.n_iter,
@@ -145,8 +160,32 @@ def fit_entry(model: CountModel) -> dict[str, Any]:
             [each.number, entities.rounded(objective, 7), entities.rounded(each.validation, 7)]
             for each, objective in zip(fitted.history, objectives, strict=True)
         ],
+        "scored": [
+            {"name": name, "own": own}
+            for name, own in validated(phases, fitted.occurrence is not None).items()
+        ],
         "seconds": entities.rounded(fitted.history[-1].seconds, 3) if fitted.history else None,
     }
+
+
+def _whether_words(fitted: Fitted) -> str | None:
+    """Return what tells whether there is a count; None where the likelihood does."""
+    occurrence = fitted.occurrence
+    if occurrence is None:
+        return None
+
+    def named(axes: Sequence[int]) -> str:
+        return " × ".join(fitted.axes[axis].name for axis in axes)
+
+    parts = ["factors", *(f"a gate of {named(gate.axes)}" for gate in fitted.derived)]
+    if not fitted.derived:
+        parts.append("no gate")
+    if occurrence.weights.power_S.any():
+        parts.append("combinations of labels")
+    near = occurrence.neighbours
+    if near is not None:
+        parts.append(f"the other {fitted.axes[near.axis].name} labels of its {named(near.others)}")
+    return ", ".join(parts)
 
 
 def _amount_words(head: CountHead) -> str:

@@ -25,7 +25,8 @@ def calibration(model: CountModel, test: CountTensor, *, ax: Axes | None = None)
     On the diagonal an interval of 80 % holds 80 % of the counts; below it intervals are too
     narrow, above it too wide. Since counts are discrete, a count on the edge of an interval is
     taken in by the part of its probability that lies inside, so that a right model is on the
-    diagonal at every level and nothing is drawn at random.
+    diagonal at every level and nothing is drawn at random. Where zeros are observed, intervals are
+    those of how many, given that there is a count.
 
     Parameters
     ----------
@@ -112,11 +113,12 @@ def mean_pit(model: CountModel, test: CountTensor, level_B: Floats) -> Floats:
 
     It equals the levels themselves where the predictive distributions are right, though counts are
     discrete: each count's probability is spread evenly between its cdf and that of the count below.
+    All is given that there is a count, as the cells that a tensor stores have one.
     """
     checked_model(model)
     if not checked_tensor(test, "test").nnz:
         raise DataError("the tensor has no non-zero cell; there is nothing to compare with.")
-    predictive = model.predictive(test)
+    predictive = model.predictive(test).given_positive()
     below_N, up_to_N = predictive.cdf(test.counts - 1), predictive.cdf(test.counts)
     width_N = np.maximum(up_to_N - below_N, 1e-12)
     return np.array([np.clip((u - below_N) / width_N, 0, 1).mean() for u in level_B])

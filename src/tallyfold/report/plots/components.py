@@ -69,7 +69,7 @@ def _strongest(
     """Return a component's rows of `components`."""
     check_parameters({"level": level}, LEVEL)
     checked_component(model, component)
-    table = model.posterior_.components(axis, top, level)
+    table = model.posterior_.components(axis, top, level, least=0)
     return table[table["component"] == component]
 
 
@@ -197,8 +197,9 @@ def time_course(
     2
     """
     if components is None:
-        order = np.argsort(-checked_model(model).posterior_.shares(), kind="stable")
-        components = [int(component) for component in order[:4]]
+        posterior = checked_model(model).posterior_
+        order = np.argsort(-posterior.shares(), kind="stable")
+        components = [int(each) for each in order[~posterior.switched_off()[order]][:4]]
     elif isinstance(components, int | np.integer | str) or not len(components):
         raise ParameterError(
             f"`components` must be a list of their numbers or None; got {components!r}."
@@ -276,5 +277,5 @@ def names_of(model: CountModel, named_by: str | None) -> list[str]:
     """Return a name for each component: its number, and its three strongest labels on an axis."""
     if named_by is None:
         return [f"component {number}" for number in range(model.posterior_.n_components)]
-    parts = model.components(named_by, top=3).groupby("component")["label"]
+    parts = model.components(named_by, top=3, least=0).groupby("component")["label"]
     return [f"{number}: {', '.join(map(in_words, labels))}" for number, labels in parts]

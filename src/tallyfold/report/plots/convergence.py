@@ -9,7 +9,7 @@ import numpy as np
 from tallyfold.errors import DataError
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model
-from tallyfold.report.history import comparable
+from tallyfold.report.history import comparable, validated
 from tallyfold.report.plots.style import COLOURS, PALE_INK, Panels, drawing_panels, finish
 
 if TYPE_CHECKING:
@@ -22,19 +22,20 @@ def convergence(model: CountModel, *, ax: Any = None) -> Panels:
 
     A dashed line marks the iteration that was kept. The first steps of a fit, far below the rest,
     are left out of sight where they would hide how it ended. Phases that only prepare a later one,
-    such as sweeps before encoders, have another objective, which is not drawn.
+    such as sweeps before encoders, have another objective, which is not drawn. In a fit of a
+    complete log the scores of whether there is a count and of how many have a panel each.
 
     Parameters
     ----------
     model
         A fitted model.
     ax
-        Axes to draw on, one or two as there are panels; None makes a figure.
+        Axes to draw on, as many as there are panels; None makes a figure.
 
     Returns
     -------
     numpy.ndarray
-        A panel for the objective and, if cells were held out, one for their score.
+        A panel for the objective and, if cells were held out, one for each kind of score.
 
     Examples
     --------
@@ -48,15 +49,18 @@ def convergence(model: CountModel, *, ax: Any = None) -> Panels:
     if not len(history):
         raise DataError(f"{type(model).__name__} was not fitted by iterations: it has no history.")
     history = history.astype({"validation": float})
-    validated = bool(history["validation"].notna().any())
-    with drawing_panels(ax, 1 + validated, 1, (6.4, 4.2), sharex=True) as panels:
-        later = history[comparable([*history["phase"]])]
+    phases, complete = [*history["phase"]], model.fitted_.occurrence is not None
+    kinds = {name: history[own] for name, own in validated(phases, complete).items()}
+    kinds = {name: part for name, part in kinds.items() if part["validation"].notna().any()}
+    height = 4.2 if len(kinds) < 2 else 6.0
+    with drawing_panels(ax, 1 + len(kinds), 1, (6.4, height), sharex=True) as panels:
+        later = history[comparable(phases)]
         _draw(panels[0], later, "objective", COLOURS[0], model.n_iter_)
         finish(panels[0], f"How the fit of {type(model).__name__} went", "", "objective", {}, "y")
-        if validated:
-            _draw(panels[1], history, "validation", COLOURS[1], model.n_iter_)
-            title = "Score on the validation cells"
-            finish(panels[1], title, "", "mean log pmf\nper cell", {}, "y")
+        for panel, (name, part) in zip(panels[1:], kinds.items(), strict=True):
+            _draw(panel, part, "validation", COLOURS[1], model.n_iter_)
+            title = "Score on the validation cells" + (f": {name}" if name else "")
+            finish(panel, title, "", "mean log pmf\nper " + ("count" if name else "cell"), {}, "y")
         panels[-1].set_xlabel("iteration")
     return panels
 

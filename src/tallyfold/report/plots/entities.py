@@ -86,7 +86,8 @@ def factor_profile(
     """Draw how much of an entity's rate each component has, for one entity or a few.
 
     The shares are those of `profile`: an entity's factors, weighted by the other axes so that they
-    can be compared between components. Whiskers show the uncertainty of the entity's factor.
+    can be compared between components; those that are switched off are left out. Whiskers show the
+    uncertainty of the entity's factor.
 
     Parameters
     ----------
@@ -120,6 +121,8 @@ def factor_profile(
         raise ParameterError("`labels` must be a label or a list of some; got an empty list.")
     style.refuse_many(len(asked), "entities")
     profiles = [_shares(model, axis, label, level) for label in asked]
+    on = np.flatnonzero(~model.posterior_.switched_off())
+    shown = {place: str(number) for place, number in enumerate(on)}
     names, how = legible(asked, 34 if len(asked) > 1 else 60)
     (axis_name,), axis_how = legible([axis])
     limit = max(style.value_limit(value_K, high_K) for value_K, _, high_K in profiles)
@@ -129,6 +132,7 @@ def factor_profile(
         for number, (panel, parts) in enumerate(zip(panels, profiles, strict=True)):
             style.bars(panel, *parts, limit, style.look(number)[0])
             panel.xaxis.set_major_locator(MaxNLocator(16, integer=True))
+            panel.xaxis.set_major_formatter(lambda at, _: shown.get(int(at), ""))
             style.in_percent(panel.yaxis)
             style.finish(panel, names[number], "component", "", how, "y")
         words = f"\n(whiskers: {percent(level)} interval)" if spread else ""

@@ -34,6 +34,8 @@ def component_map(
 ) -> Axes:
     """Draw components as discs: near each other if alike, as large as their share of the rate.
 
+    Components that are switched off are left out.
+
     Places come from classical scaling of the Hellinger distances between the components' shares
     over labels, averaged over axes. The title says how much of the distances the plane shows.
 
@@ -57,11 +59,14 @@ def component_map(
     'first dimension (Hellinger distance)'
     """
     posterior = model.posterior_
-    means = [posterior.mean(name) for name in (posterior.names if axes is None else axes)]
+    number_K = np.flatnonzero(~posterior.switched_off())
+    shown = posterior.names if axes is None else axes
+    means = [posterior.mean(name)[:, number_K] for name in shown]
     weights = [mean_DK / np.maximum(mean_DK.sum(axis=0), 1e-300) for mean_DK in means]
     place_K2, seen = component_places(weights)
-    share_K = posterior.shares()
-    names, how = legible(names_of(model, named_by))
+    share_K = posterior.shares()[number_K]
+    named = names_of(model, named_by)
+    names, how = legible([named[number] for number in number_K])
     with style.drawing(ax, (6.4, 4.8)) as ax:
         x_K, y_K = place_K2.T
         area_K = LARGEST * share_K
@@ -73,7 +78,7 @@ def component_map(
         style.finish(ax, title, f"first {DIMENSION}", f"second {DIMENSION}", {}, "both")
         ax.scatter(x_K, y_K, 6, color=style.INK)
         order = np.argsort(-share_K, kind="stable")
-        texts = [names[number] if named_by else str(number) for number in order]
+        texts = [names[place] if named_by else str(number_K[place]) for place in order]
         radius_K = np.sqrt(area_K[order] / np.pi)
         write_where_there_is_room(ax, place_K2[order], texts, how, radius_K, size=9)
     return ax

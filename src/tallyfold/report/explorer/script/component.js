@@ -10,9 +10,9 @@ function gist(number) {
 }
 
 function drawList() {
-  const entry = ({ number, share }) => button(
+  const entry = ({ number, name, share }) => button(
     { "data-component": number, "aria-pressed": false, onclick: () => chooseComponent(number) },
-    element("span", { class: "number" }, number),
+    element("span", { class: "number" }, name),
     element("span", { class: "gist" }, gist(number).map(gistLine)),
     element("span", { class: "share" }, percent(share), shareLine(share / bySize[0].share)));
   byId("list").replaceChildren(...bySize.map((component) => element("li", {}, entry(component))));
@@ -40,12 +40,12 @@ function neighbour(step) {
 
 function chooseComponent(number) {
   change({ component: number, entity: null });
-  say(`Component ${number}, ${percent(components[number].share)} of the rate.`);
+  say(`Component ${components[number].name}, ${percent(components[number].share)} of the rate.`);
 }
 
 function drawComponent() {
   const { component: number } = state;
-  byId("detail-title").replaceChildren(`Component ${number}`);
+  byId("detail-title").replaceChildren(`Component ${components[number].name}`);
   byId("detail-lead").textContent = `${percent(components[number].share)} of the total rate; ${standing(number)}.`;
   byId("detail").replaceChildren(...axes.map((axis) =>
     axisCard(axis, componentShares(axis, number), axis.certain)));

@@ -7,7 +7,10 @@ function drawFit() {
 
 function courseCard() {
   const { history, iterations, seconds, ended } = data.fit;
-  const charts = [courseChart("Objective", 1, settled), courseChart("Score on validation cells", 2)];
+  const scores = data.fit.scored.map(({ name, own }) =>
+    courseChart(`Score on validation cells${name && `: ${name}`}`, 2, (points) =>
+      points.filter(({ x }) => own[history.findIndex(([n]) => n === x)])));
+  const charts = [scores.length < 2 && courseChart("Objective", 1, settled), ...scores];
   const time = seconds === null ? "" : ` in ${digits(seconds, 2)} s`;
   const end = `The fit ended because ${ended}; iteration ${iterations} was kept (marked).`;
   const orDash = (value) => (value === null ? "–" : digits(value, 5));
@@ -49,8 +52,9 @@ function madeCard() {
     facts([
       ["model", fit.model],
       fit.members > 1 && ["members", `a mixture of ${fit.members} fits; components are those of the first`],
-      ["likelihood", fit.likelihood ?? "none: it predicts means only"],
-      ...(fit.amount ? [["counts", fit.amount]] : []),
+      fit.whether && ["whether", fit.whether],
+      !(fit.whether && fit.amount) && ["likelihood", fit.likelihood ?? "none: it predicts means only"],
+      fit.amount && [fit.whether ? "how many" : "counts", fit.amount],
       ["parameters", changed.length ? parameterList(changed) : "all have their defaults"],
       seed && ["seed", seed.value],
       ["page made by", `tallyfold ${fit.version}`],

@@ -6,7 +6,7 @@ function render() {
   byId("lambda").value = relevance;
   byId("lambda-value").textContent = relevance.toFixed(2);
   byId("back").hidden = entity === null;
-  byId("back").textContent = `Back to component ${component}`;
+  byId("back").textContent = `Back to component ${components[component].name}`;
   byId("previous").hidden = byId("next").hidden = entity !== null || K === 1;
   byId("bar-meaning").textContent = entity ? "share for this label" : "share within the component";
   if (entity) drawEntity();
@@ -20,13 +20,15 @@ function setWords() {
   document.body.classList.toggle("point-model", certain);
   document.body.classList.toggle("single", K === 1);
   document.body.classList.toggle("bare", K === 0);
+  document.body.classList.toggle("complete", data.fit.whether !== null);
   for (const node of document.querySelectorAll(".level")) node.textContent = level;
 }
 
 function drawLead() {
   const sizes = data.data.axes.map(({ name, size }) => `${name} (${whole.format(size)})`).join(" × ");
   const what = K === 0 ? "a model without components" : K === 1 ? "one component" : `${K} components`;
-  byId("lead").textContent = `${data.fit.model}, ${what}, of ${sizes}.`;
+  const off = data.switched_off ? ` (${whole.format(data.switched_off)} more are switched off)` : "";
+  byId("lead").textContent = `${data.fit.model}, ${what}${off}, of ${sizes}.`;
   byId("made-by").textContent = `tallyfold ${data.fit.version}`;
 }
 

@@ -2,6 +2,8 @@
 
 const data = JSON.parse(byId("data").textContent);
 const level = percent(data.level);
+// `number` is a component's column in the weights, `name` its number in the model: those that are
+// switched off are not here.
 const components = data.components.map((entry, number) => ({ ...entry, number }));
 const bySize = [...components].sort((a, b) => b.share - a.share || a.number - b.number);
 const K = components.length;

@@ -10,18 +10,21 @@ function scoresCard() {
   const rows = held.rows.map((row) =>
     [element(row.own ? "strong" : "span", {}, row.model), ...row.scores.map(cell)]);
   return wideCard("Scores on held-out cells",
-    `${plural("cell", held.cells)}; the best of each column is bold`,
+    `${heldOutCells(held)}; the best of each column is bold`,
     scrolling("Scores", table("Scores on held-out cells", ["", ...head], rows, { class: "plain scores" })),
     note(held.columns.map(meaningOf).join(" ")),
-    byId("about-means").content,
+    held.errors ? byId("about-means").content : null,
     held.simple ? null : byId("how-to-compare").content);
 }
 
+const heldOutCells = ({ cells, zeros }) =>
+  zeros ? `${plural("count", cells)}, and the empty cells held out with them` : plural("cell", cells);
+
 function validationText() {
-  const { validation } = data.fit;
-  return validation === null
-    ? "No score was kept with this model."
-    : `On the cells that the fit held out for itself, the mean log pmf is ${digits(validation, 4)}.`;
+  const { validation, whether } = data.fit;
+  if (validation === null) return "No score was kept with this model.";
+  const what = whether ? "log score per count (whether there is one, and how many)" : "mean log pmf";
+  return `On the cells that the fit held out for itself, the ${what} is ${digits(validation, 4)}.`;
 }
 
 function bestOf(scores, column) {
@@ -34,10 +37,20 @@ const meaningOf = ({ name, meaning, larger }) => `${name}: ${meaning}, ${larger 
 function calibrationCard() {
   const calibration = data.held_out?.calibration;
   if (!calibration) return null;
-  const { coverage, means, cells } = calibration;
+  const { coverage, means, cells, occurrence } = calibration;
   return wideCard("Calibration",
     `from ${plural("held-out cell", cells)}; on the dashed diagonal, what the model says is what happens`,
-    element("div", { class: "pair" }, coverage && coverageChart(coverage), meansChart(means)));
+    element("div", { class: "pair" },
+      occurrence && occurrenceChart(occurrence), coverage && coverageChart(coverage), meansChart(means)));
+}
+
+function occurrenceChart(groups) {
+  const name = "Share of cells with a count by its probability, in groups of cells; on the diagonal if calibrated";
+  return titled("Whether there is a count",
+    diagonalChart(name, groups,
+      { ends: [0, 1], format: roundPercent, xName: "probability of a count", yName: "cells with a count" }),
+    numbersBehind("Whether there is a count", ["probability", "with a count"],
+      () => groups.map(([said, seen]) => [percent(said), percent(seen)])));
 }
 
 function coverageChart(coverage) {

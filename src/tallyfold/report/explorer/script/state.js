@@ -6,8 +6,8 @@ const state = { component: bySize[0]?.number ?? 0, relevance: RELEVANCE, entity:
 
 function readState() {
   const given = new URLSearchParams(location.hash.slice(1));
-  const number = Number(given.get("component") ?? bySize[0]?.number);
-  state.component = components[number] ? number : bySize[0]?.number ?? 0;
+  const asked = given.get("component") ?? bySize[0]?.name;
+  state.component = components.find(({ name }) => name === Number(asked))?.number ?? bySize[0]?.number ?? 0;
   const relevance = Number(given.get("relevance") ?? RELEVANCE);
   state.relevance = K > 1 && relevance >= 0 && relevance <= 1 ? relevance : RELEVANCE;
   state.entity = given.has("entity") ? findEntity(given.get("axis"), given.get("entity")) : null;
@@ -22,7 +22,7 @@ function findEntity(name, label) {
 }
 
 function address() {
-  const parts = { component: state.component, relevance: state.relevance };
+  const parts = { component: components[state.component]?.name ?? 0, relevance: state.relevance };
   if (state.entity) {
     parts.axis = state.entity.axis.name;
     parts.entity = state.entity.axis.labels[state.entity.row];
