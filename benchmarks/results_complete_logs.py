@@ -11,9 +11,10 @@ anew, delete its files. Without --only, results_topics.py and results_two_axes.p
 """  # noqa: E501
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+
+from sklearn.base import clone
 
 import results_topics
 import results_two_axes
@@ -47,12 +48,11 @@ class Source(NamedTuple):
     axes: list[str]
     along: str
     copies: bool = False
-    gate: tuple[str, str] | None = None
 
 
 TENSORS = {
     "nips": Source("nips", ["author", "word", "year"], "word"),
-    "nips-copies": Source("nips", ["author", "word", "year"], "word", True, ("author", "year")),
+    "nips-copies": Source("nips", ["author", "word", "year"], "word", True),
     "grocery": Source("grocery", ["household", "category", "day"], "category"),
     "movie_events": Source("movie_events", ["user", "genre", "day"], "genre"),
     "hotel_review": Source("hotel_review", ["user", "hotel", "word"], "word"),
@@ -60,38 +60,32 @@ TENSORS = {
 }
 
 
-class Way(NamedTuple):
-    """How a model is fitted: from training cells, threads, groups of cells and a gate, if any."""
-
-    fit: Callable
-    needs_gate: bool = False
+def library(model):
+    """Return how a model of the library is fitted, from training cells, threads and groups."""
+    return lambda train, threads, groups: clone(model).fit(train, groups=groups)
 
 
-def library(make, needs_gate=False):
-    def fit(train, threads, groups, gate):
-        return (make(gate) if needs_gate else make()).fit(train, groups=groups)
-
-    return Way(fit, needs_gate)
+def bptf(n_components, gate="none"):
+    return library(tf.BPTF(zeros="observed", n_components=n_components, gate=gate))
 
 
-def vae_bptf(n_components, gate="auto"):
-    return tf.VAEBPTF(zeros="observed", n_components=n_components, gate=gate)
+def vae_bptf(n_components):
+    return library(tf.VAEBPTF(zeros="observed", n_components=n_components))
 
 
 MODELS = {
-    "constant": library(lambda: tf.Constant(zeros="observed")),
-    "main effects": library(lambda: tf.MainEffects(zeros="observed")),
-    "margins": library(lambda: tf.Margins(zeros="observed")),
-    "boosting on counts": Way(
-        lambda train, threads, groups, gate: fit_boosted_occurrence(
-            train, threads=threads, groups=groups
-        )
+    "constant": library(tf.Constant(zeros="observed")),
+    "main effects": library(tf.MainEffects(zeros="observed")),
+    "margins": library(tf.Margins(zeros="observed")),
+    "boosting on counts": lambda train, threads, groups: fit_boosted_occurrence(
+        train, threads=threads, groups=groups
     ),
-    "BPTF K=10": library(lambda: tf.BPTF(zeros="observed", n_components=10)),
-    "VAE-BPTF gate and rank one": library(lambda gate: vae_bptf(1, gate), needs_gate=True),
-    "VAE-BPTF K=10": library(lambda: vae_bptf(10)),
-    "VAE-BPTF K=20": library(lambda: vae_bptf(20)),
-    "VAE-BPTF K=50": library(lambda: vae_bptf(50)),
+    "gate alone": bptf(1, "auto"),
+    "BPTF K=10": bptf(10),
+    "BPTF K=10 with gate": bptf(10, "auto"),
+    "VAE-BPTF K=10": vae_bptf(10),
+    "VAE-BPTF K=20": vae_bptf(20),
+    "VAE-BPTF K=50": vae_bptf(50),
 }
 NEEDS = {"boosting on counts": "lightgbm"}
 
@@ -113,7 +107,7 @@ def parts(folder, name, split, share):
 
 def measure(label, train, test, groups, source, threads):
     """Fit one model, by the clock, and score it."""
-    fitted, row = timed(lambda: MODELS[label].fit(train, threads, groups, source.gate), threads)
+    fitted, row = timed(lambda: MODELS[label](train, threads, groups), threads)
     with limited_to(threads):
         if isinstance(fitted, BoostedCells):
             scores = fitted.scores(test, train, source.along)
@@ -130,9 +124,7 @@ def run(folder, rows, tensors, models, splits, threads, share=1.0):
     run_missing(
         rows,
         [(name, split) for split in splits for name in shown],
-        lambda name: [
-            label for label in models if TENSORS[shown[name]].gate or not MODELS[label].needs_gate
-        ],
+        lambda name: models,
         lambda name, split: parts(folder, shown[name], split, share),
         lambda label, *data: measure(label, *data, threads),
         {"split": "all cells", "zeros": "observed"},

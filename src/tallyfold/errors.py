@@ -5,13 +5,14 @@
     Exception
     └── TallyfoldError              catch this one to catch them all
         ├── ParameterError          an argument has a value that cannot be used (also a ValueError)
+        │   └── NoFactorsError      the model has no components (also an AttributeError)
         ├── DataError               the data cannot be used (also a ValueError)
         │   ├── CountError          counts: negative, fractional, not finite, too large
         │   ├── LabelError          labels: missing, unknown, repeated, of the wrong type
         │   └── ShapeError          axes: too few, too large, of different lengths
         ├── FormatError             a file is malformed, truncated or of an unknown kind
         ├── MissingPackageError     an optional package is needed (also an ImportError)
-        ├── NotFittedError          the model has not been fitted yet
+        ├── NotFittedError          the model has not been fitted yet (also an AttributeError)
         ├── InferenceError          a fit could not go on
         │   ├── DivergedError       a fit diverged; a checkpoint keeps the last good state
         │   └── ProcessError        another process of the run died or does not answer
@@ -34,6 +35,10 @@ class TallyfoldError(Exception):
 
 class ParameterError(TallyfoldError, ValueError):
     """An argument has a value that cannot be used."""
+
+
+class NoFactorsError(ParameterError, AttributeError):
+    """The model has no factors, so no components."""
 
 
 class DataError(TallyfoldError, ValueError):
@@ -60,8 +65,8 @@ class MissingPackageError(TallyfoldError, ImportError):
     """An optional package is needed for what was asked."""
 
 
-class NotFittedError(TallyfoldError):
-    """The model has not been fitted yet."""
+class NotFittedError(TallyfoldError, AttributeError):
+    """The model has not been fitted yet; what a fit leaves is no attribute of it before."""
 
 
 class InferenceError(TallyfoldError):

@@ -56,6 +56,13 @@ def test_parameters_are_keyword_only_and_only_stored(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_names_can_be_listed_before_and_after_a_fit(name, fitted):
+    """As completion in a notebook does, which asks for every attribute."""
+    assert "predict" in dir(MODELS[name]() if name in MODELS else quick(name))
+    assert "n_iter_" in dir(fitted[name])
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_clone_repr_and_set_params(name):
     model = quick(name)
     copy = clone(model)

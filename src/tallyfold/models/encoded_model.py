@@ -51,9 +51,8 @@ class EncodedModel(SweptModel):
     tol: NonNegative | None = None
     batch_entities: PositiveInt | None = None
 
-    @property
-    def _shape(self) -> float:
-        """The shape of the factors' prior, which a fit has decided on."""
+    def _decided_shape(self) -> float:
+        """Return the shape of the factors' prior, which a fit has decided on."""
         assert self.prior_shape is not None
         return self.prior_shape
 
@@ -177,7 +176,9 @@ class EncodedModel(SweptModel):
         r = state.calibration.dispersion
         encoders = TrainedEncoders(state.params, state.prior_rate_M, r)
         fitted = replace(fitted, encoders=encoders)
-        return with_fisher_widths(fitted, cells, r or state.dispersion, self._shape, self.backend)
+        return with_fisher_widths(
+            fitted, cells, r or state.dispersion, self._decided_shape(), self.backend
+        )
 
     def _with_encoders(self, state: CAVIState | EncoderState) -> EncoderState:
         """Return a state with encoders: conjugate ones, if there was nothing to train on."""
@@ -185,7 +186,7 @@ class EncodedModel(SweptModel):
             return state
         n_axes = len(state.posterior.axes)
         params = tuple(
-            first_params(self.random_state, axis, HIDDEN_UNITS, self._shape, n_axes)
+            first_params(self.random_state, axis, HIDDEN_UNITS, self._decided_shape(), n_axes)
             for axis in range(n_axes)
         )
         return EncoderState(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import NotFittedError, ParameterError
+from tallyfold.errors import NoFactorsError, NotFittedError, ParameterError
 from tallyfold.models.cells import Unknown, cell_positions, checked_tensor
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import SEED, check_parameters, integer, number
@@ -51,7 +51,7 @@ class FittedModel:
         """The factors, with their uncertainty where the model has any."""
         factors = self.fitted_.factors
         if factors is None:
-            raise ParameterError(
+            raise NoFactorsError(
                 f"{type(self).__name__} has no factors. Components and profiles need a model that "
                 "has, such as BPTF."
             )

@@ -268,7 +268,7 @@ class VAEBPTF(EncodedModel, TakesNewCells):
         tol = PASSES_TOL if self.tol is None else self.tol
         settings = Settings(
             self.n_components,
-            self._shape,
+            self._decided_shape(),
             self.prior_rate,
             gates_of(self.gate, tensor),
             StoppingRules(most, tol, self.patience, min_iter=LEAST_PASSES),
