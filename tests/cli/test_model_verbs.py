@@ -149,6 +149,10 @@ def test_components_of_every_axis_or_one(run, folder, model):
     wanted = model.components("word").query("component == 1")
     assert [row["label"] for row in rows] == wanted["label"].tolist()
     assert {row["axis"] for row in rows} == {"word"}
+    order = "--axis", "word", "--by", "relevance", "--relevance", "0.2", "--json"
+    listed = [row["label"] for row in json.loads(run("components", folder, *order).out)]
+    assert listed == model.components("word", relevance=0.2)["label"].tolist()
+    assert run("components", folder, "--by", "size").code == 2
 
 
 @pytest.mark.parametrize(

@@ -25,18 +25,28 @@ def components(
     ] = None,
     most: Annotated[int, option("N", "How many labels of each.", "--top", min=1)] = 10,
     component: Annotated[int | None, option("K", "One component only, by its number.")] = None,
+    by: Annotated[
+        str | None,
+        option("ORDER", "sure (as it comes), probability, relevance or frex."),
+    ] = None,
+    relevance: Annotated[
+        float | None,
+        option("SHARE", "From 0, what sets a component apart, to 1, what is likely in it."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the strongest labels of each component, the largest component first.
 
     weight is a label's share of the component on its axis, with a 90 %
-    interval; labels that are surely strong come first. Components that the prior
+    interval; labels that are surely strong come first. --by relevance puts those
+    first that set a component apart from the others. Components that the prior
     has switched off are counted only; --component shows one of them, too.
 
     \b
     [bold]Examples[/]
       tallyfold components model --axis word
       tallyfold components model --component 3 --top 20
+      tallyfold components model --axis word --by relevance
       tallyfold components model --axis word --json
     """  # noqa: D301
     import pandas as pd
@@ -46,8 +56,10 @@ def components(
     n_components = model.posterior_.n_components
     if component is not None and not 0 <= component < n_components:
         raise ParameterError(f"--component must be from 0 to {n_components - 1}; got {component}.")
-    least = {} if component is None else {"least": 0.0}  # one that is asked for is shown
-    frames = {name: model.components(name, most, **least) for name in names}
+    asked: dict[str, Any] = {"by": by, "relevance": relevance}
+    if component is not None:
+        asked["least"] = 0.0  # one that is asked for is shown
+    frames = {name: model.components(name, most, **asked) for name in names}
     known = list(frames[names[0]]["component"].unique())
     chosen = known if component is None else [component]
     if as_json:

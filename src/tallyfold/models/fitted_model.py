@@ -16,6 +16,7 @@ from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import SEED, check_parameters, integer, number
 from tallyfold.models.scoring import mean_log_score
 from tallyfold.posterior.factors import SWITCHED_OFF, Factors
+from tallyfold.posterior.label_order import By
 from tallyfold.posterior.predictive import Calibration
 from tallyfold.probability.distribution import CountDistribution
 
@@ -165,14 +166,34 @@ class FittedModel:
         positions = cell_positions(self.axes_, cells, unknown)
         return self._predictive(positions).sample(np.random.default_rng(random_state), n)
 
-    def components(self, axis: str, top: int = 10, *, least: float = SWITCHED_OFF) -> pd.DataFrame:
-        """Return the strongest labels of each component on an axis, largest component first.
+    def components(
+        self,
+        axis: str,
+        top: int = 10,
+        *,
+        by: By | None = None,
+        relevance: float | None = None,
+        least: float = SWITCHED_OFF,
+    ) -> pd.DataFrame:
+        """Return the first labels of each component on an axis, largest component first.
 
-        Labels are ranked by the lower end of their interval: the surely strong ones come first.
-        Components that the prior has switched off, which have less than `least` of an even share
-        of the rate (`posterior_.switched_off`), are not listed; a `least` of 0 lists all.
+        Parameters
+        ----------
+        axis, top
+            The axis, and how many of its labels.
+        by
+            What labels are ranked by: ``"sure"``, the lower end of their interval, so that the
+            surely strong ones come first; ``"probability"``, their share of the component;
+            ``"relevance"``, that share set off against the label's share of all components;
+            ``"frex"``, the harmonic mean of their ranks by frequency and by exclusivity. None is
+            ``"relevance"`` if `relevance` is given, else ``"sure"``.
+        relevance
+            From 0, what sets a component apart, to 1, what is likely in it; 0.6 unless given.
+        least
+            Components that the prior has switched off, which have less than `least` of an even
+            share of the rate (`posterior_.switched_off`), are not listed; 0 lists all.
         """
-        return self.posterior_.components(axis, top, least=least)
+        return self.posterior_.components(axis, top, least=least, by=by, relevance=relevance)
 
     def vectors(self, axis: str) -> Floats:
         """Return a row of numbers for each label of an axis, near for labels that behave alike.

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.posterior.label_order import ORDERS, By, Weights, checked_order
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,29 +100,37 @@ class Factors(ABC):
         return np.asarray(small_K & (share_K * np.minimum(variation_K, 1.0) < least * even))
 
     def components(
-        self, axis: str, top: int = 10, level: float = 0.9, least: float = SWITCHED_OFF
+        self,
+        axis: str,
+        top: int = 10,
+        level: float = 0.9,
+        least: float = SWITCHED_OFF,
+        by: By | None = None,
+        relevance: float | None = None,
     ) -> pd.DataFrame:
-        """Return the strongest labels of each component on an axis, largest component first.
+        """Return the first labels of each component on an axis, largest component first.
 
         Columns: component, its share of the total rate, rank, label, weight (the label's share of
         the component on this axis), and the lower and upper end of the weight's interval. Labels
-        are ranked by the lower end: those that are surely strong come first, not those that were
-        seen once and may be. Components that are `switched_off` are left out; with a `least` of 0
-        none is.
+        are ranked `by` one of `label_order.ORDERS`; as it comes, by the lower end: those that are
+        surely strong come first, not those that were seen once and may be. Components that are
+        `switched_off` are left out; with a `least` of 0 none is.
         """
         import pandas as pd
 
         if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
             raise ParameterError(f"`top` must be a positive integer; got {top!r}.")
+        order_by, part = checked_order(by, relevance)
         number = self.axis_number(axis)
         mean_DK, shares_K = self.mean(axis), self.shares()
         low_DK = self.quantile(axis, (1 - level) / 2)
         high_DK = self.quantile(axis, (1 + level) / 2)
+        value_DK = ORDERS[order_by](Weights(mean_DK, low_DK, shares_K), part)
         parts, off_K = [], self.switched_off(least)
         by_size = np.argsort(-shares_K, kind="stable")
         for component in by_size[~off_K[by_size]]:
             column, total = mean_DK[:, component], max(mean_DK[:, component].sum(), 1e-300)
-            order = np.argsort(-low_DK[:, component], kind="stable")[:top]
+            order = np.argsort(-value_DK[:, component], kind="stable")[:top]
             parts.append(
                 pd.DataFrame(
                     {
