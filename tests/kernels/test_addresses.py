@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from tests.kernels.conftest import make_problem
 
 from tallyfold import kernels
 from tallyfold.kernels.collapsed import collapsed_sums
@@ -16,7 +17,6 @@ from tallyfold.kernels.evidence import evidence_gradient, evidence_weights, netw
 from tallyfold.kernels.fused.jit import jit
 from tallyfold.kernels.neighbours import basket_sums
 from tallyfold.kernels.row_products import row_products
-from tests.kernels.conftest import make_problem
 
 N_CALLS = 1000
 UNITS, SHIFTS = 8, 8
