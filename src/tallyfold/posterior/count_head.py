@@ -7,7 +7,7 @@ trained again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,8 @@ from tallyfold.kernels.blas import side_by_side
 from tallyfold.kernels.head_network import HeadNetwork, probabilities
 from tallyfold.kernels.row_products import row_products
 from tallyfold.posterior.derived_axis import combination_keys
-from tallyfold.posterior.margins import UNIT, MarginTable, Statistics
+from tallyfold.posterior.margins import MarginTable, Statistics
+from tallyfold.posterior.whole_sums import UNIT, WholeSums
 from tallyfold.probability.categorical import CategoricalCounts, CountBins
 from tallyfold.probability.lomax import LomaxTail
 
@@ -125,15 +126,17 @@ class CountHead:
         x_ND = self.inputs(sums)
         return stage.probabilities(self.shapes_QB, stage.standardised(x_ND))
 
-    def inputs(self, sums: Sequence[Ints], scale: float = 1.0) -> Singles:
+    def inputs(self, sums: Iterable[Ints], scale: float = 1.0) -> Singles:
         """Return the networks' inputs for sums at cells, one array per table."""
+        return np.hstack(list(self.inputs_by_table(sums, scale)))
+
+    def inputs_by_table(self, sums: Iterable[Ints], scale: float = 1.0) -> Iterator[Singles]:
+        """Yield the inputs that come from each table."""
         mean_F = np.append(self.statistics.mean_F, np.zeros(N_RESIDUALS))
-        parts = []
         for table, sums_NF in zip(self.tables, sums, strict=True):
             n_means = sums_NF.shape[1] - 1
             some = replace(table, strength_F=table.strength_F[:n_means])
-            parts.append(some.inputs(sums_NF, mean_F[:n_means], scale))
-        return np.hstack(parts)
+            yield some.inputs(sums_NF, mean_F[:n_means], scale)
 
     # -- new cells --------------------------------------------------------------------------------
 
@@ -199,7 +202,7 @@ class CountHead:
                 tuple(own["axes"].tolist()),
                 tuple(own["sizes"].tolist()),
                 own["keys"],
-                own["sums"],
+                WholeSums.of([own["sums"]]),
                 own["strength"],
             )
             for own in _numbered(arrays, "table_")

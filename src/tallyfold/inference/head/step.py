@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,14 @@ from tallyfold.inference.head.training import (
 )
 from tallyfold.kernels.blas import side_by_side
 from tallyfold.kernels.head_network import HeadNetwork
-from tallyfold.posterior.count_head import N_RESIDUALS, CountHead, HeadStage, residuals, with_base
+from tallyfold.posterior.count_head import (
+    CELLS_AT_ONCE,
+    N_RESIDUALS,
+    CountHead,
+    HeadStage,
+    residuals,
+    with_base,
+)
 from tallyfold.probability.categorical import CategoricalCounts
 from tallyfold.probability.lomax import LomaxTail
 
@@ -126,14 +133,21 @@ class HeadStep:
 
     @cached_property
     def _own_inputs(self) -> tuple[HeadStage, Singles]:
-        return self._standardised(self.cells.inputs())
+        return self._standardised(self.cells.inputs_by_table(), self.cells.head.n_functions)
 
-    def _standardised(self, x_ND: Singles) -> tuple[HeadStage, Singles]:
-        centre_D = np.asarray(x_ND.mean(axis=0, dtype=np.float64))
-        spread_D = np.asarray(x_ND.std(axis=0, dtype=np.float64)) + 1e-6
-        none = np.empty((0, 0), dtype=np.float32)
-        stage = HeadStage(centre_D, spread_D, none, self.recipe.n_hidden)
-        return stage, stage.standardised(x_ND[self.cells.order_N])
+    def _standardised(self, tables: Iterable[Singles], width: int) -> tuple[HeadStage, Singles]:
+        """Return how inputs are standardised, and they in the drawn order, table by table."""
+        none, stages = np.empty((0, 0), dtype=np.float32), []
+        z_ND = np.empty((len(self.cells), len(self.cells.axis_sets) * width), dtype=np.float32)
+        for number, x_NF in enumerate(tables):
+            centre_F = np.asarray(x_NF.mean(axis=0, dtype=np.float64))
+            spread_F = np.asarray(x_NF.std(axis=0, dtype=np.float64)) + 1e-6
+            stages.append(HeadStage(centre_F, spread_F, none, self.recipe.n_hidden))
+            own_NF = z_ND[:, number * width : (number + 1) * width]
+            own_NF[:] = stages[-1].standardised(x_NF[self.cells.order_N])
+        centre_D = np.concatenate([stage.centre_D for stage in stages])
+        spread_D = np.concatenate([stage.spread_D for stage in stages])
+        return HeadStage(centre_D, spread_D, none, self.recipe.n_hidden), z_ND
 
     def _network(self, z_ND: Singles) -> HeadNetwork:
         return HeadNetwork(z_ND.shape[1], self.recipe.n_hidden, self.cells.head.shapes_QB)
@@ -243,16 +257,35 @@ class ResidualStep(HeadStep):
         cells = self.cells
         stage = replace(self.first._own_inputs[0], params_MP=params_MP)
 
-        def of(fold: int) -> Ints:
-            z_ND = stage.standardised(cells.inputs_besides(fold))
-            prob_NB = stage.probabilities(cells.head.shapes_QB, z_ND)
-            return residuals(cells.head.bins, cells.counts_N, prob_NB, cells.head.base_B)
+        own_N2 = np.empty((len(cells), N_RESIDUALS), dtype=np.int32)
+        residual_NKF = np.empty((len(cells), N_FOLDS, N_RESIDUALS), dtype=np.int32)
 
-        own, *by_fold = side_by_side(of, range(-1, N_FOLDS))
-        head = cells.with_residuals(own)
-        pairs = zip(cells.out_of_fold(), cells.residual_sums(by_fold), strict=True)
-        x_ND = head.inputs([np.hstack(pair) for pair in pairs], N_FOLDS / (N_FOLDS - 1))
-        return (head, *self._standardised(x_ND))
+        def write(fold: int) -> None:
+            z_ND = self._inputs_at(stage, fold)
+            found_N2 = own_N2 if fold < 0 else residual_NKF[:, fold]
+            for start in range(0, len(cells), CELLS_AT_ONCE):
+                part = slice(start, start + CELLS_AT_ONCE)
+                prob_CB = stage.probabilities(cells.head.shapes_QB, z_ND[part])
+                found_N2[part] = residuals(
+                    cells.head.bins, cells.counts_N[part], prob_CB, cells.head.base_B
+                )
+
+        side_by_side(write, range(-1, N_FOLDS))
+        head = cells.with_residuals(own_N2)
+        pairs = zip(cells.out_of_fold(), cells.residual_sums(residual_NKF), strict=True)
+        sums = (np.hstack(pair) for pair in pairs)
+        tables = head.inputs_by_table(sums, N_FOLDS / (N_FOLDS - 1))
+        return (head, *self._standardised(tables, head.n_functions + N_RESIDUALS))
+
+    def _inputs_at(self, stage: HeadStage, besides: int) -> Singles:
+        """Return the inputs of a first stage that leave one more fold out, standardised."""
+        width = self.cells.head.n_functions
+        z_ND = np.empty((len(self.cells), len(stage.centre_D)), dtype=np.float32)
+        for number, x_NF in enumerate(self.cells.inputs_by_table(besides)):
+            own = slice(number * width, (number + 1) * width)
+            one = replace(stage, centre_D=stage.centre_D[own], spread_D=stage.spread_D[own])
+            z_ND[:, own] = one.standardised(x_NF)
+        return z_ND
 
     def head_of(self, state: HeadState) -> CountHead:
         """Return the head of both stages; that of the first alone if the second is no better."""
