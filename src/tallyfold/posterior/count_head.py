@@ -146,7 +146,10 @@ class CountHead:
         value_NF = self.statistics.values(counts_N)
         if len(self.stages) == 2:
             prob_NB = self._probabilities(indices_NM, 1)
-            value_NF = np.hstack([value_NF, residuals(self.bins, counts_N, prob_NB, self.base_B)])
+            function_B2 = residual_functions(self.bins, self.base_B)
+            expected_N2 = row_products(prob_NB.astype(np.float64), function_B2)
+            differences = residuals(function_B2, self.bins.bin_of(counts_N), expected_N2)
+            value_NF = np.hstack([value_NF, differences])
         tables = []
         for table in self.tables:
             resized = table.resized(sizes)
@@ -264,17 +267,17 @@ def bin_shapes(bins: CountBins) -> Singles:
     return np.vstack([smooth_QB, SHAPE_SCALE * np.eye(n_bins)]).astype(np.float32)
 
 
-def residuals(
-    bins: CountBins, counts_N: Ints, prob_NB: npt.NDArray[np.floating[Any]], base_B: Floats
-) -> Ints:
-    """Return how counts differ from their predictions, in units of 1 / UNIT.
+def residual_functions(bins: CountBins, base_B: Floats) -> Floats:
+    """Return the functions of the bin whose residuals are summed.
 
-    Of ln y, and of whether y is above the median of all counts.
+    They are ln y, and whether y is above the median of all counts.
     """
     log_B = np.log(bins.lower_B)
     middle = int(np.searchsorted(np.cumsum(base_B), 0.5))
     above_B = (np.arange(len(log_B)) > min(middle, len(log_B) - 2)) * 1.0
-    function_B2 = np.stack([log_B, above_B], axis=1)
-    expected_N2 = row_products(prob_NB.astype(np.float64), function_B2)
-    difference_N2 = function_B2[bins.bin_of(counts_N)] - expected_N2
-    return np.asarray(np.round(difference_N2 * UNIT), dtype=np.int64)
+    return np.stack([log_B, above_B], axis=1)
+
+
+def residuals(function_B2: Floats, bin_N: Ints, expected_N2: Floats) -> Ints:
+    """Return how functions of counts differ from their expectations, in units of 1 / UNIT."""
+    return np.asarray(np.round((function_B2[bin_N] - expected_N2) * UNIT), dtype=np.int64)

@@ -17,8 +17,9 @@ import numpy.typing as npt
 from tallyfold.data.hashing import cell_hashes, mixed
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.head.rest import RestOfCells
+from tallyfold.kernels.fold_inputs import FoldedCells, Pull, write_fold_inputs
 from tallyfold.kernels.margins import Grouping, out_of_fold_sums, sums_by_fold
-from tallyfold.posterior.count_head import CountHead, histogram_head
+from tallyfold.posterior.count_head import INPUT_LIMIT, CountHead, HeadStage, histogram_head
 from tallyfold.posterior.derived_axis import combination_keys, countable
 from tallyfold.posterior.margins import (
     MarginTable,
@@ -27,7 +28,7 @@ from tallyfold.posterior.margins import (
     pull_strength,
     value_moments,
 )
-from tallyfold.posterior.whole_sums import WholeSums
+from tallyfold.posterior.whole_sums import UNIT, WholeSums
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
@@ -194,6 +195,33 @@ class HeadCells:
         """Yield sums at each cell over the cells of other folds, for every set of axes."""
         for grouping in self.groupings:
             yield out_of_fold_sums(grouping, self.fold_N, self.value_NF, N_FOLDS, besides)
+
+    def folded(self) -> tuple[list[FoldedCells], Values]:
+        """Return the cells in the order of every grouping, and the values of distinct counts."""
+        value_V, row_N = np.unique(self.counts_N, return_inverse=True)
+        short: type[np.integer] = np.int16 if len(value_V) < 2**15 else np.int32
+        row_N = row_N.astype(short)
+        cells = [FoldedCells.of(grouping, self.fold_N, row_N) for grouping in self.groupings]
+        return cells, self.constant.statistics.values(value_V)
+
+    def inputs_for(
+        self, stage: HeadStage, folded: tuple[list[FoldedCells], Values], besides: int
+    ) -> Singles:
+        """Return what `inputs` does, as a stage wants it, a table after the other.
+
+        `folded` is what the method returns. Tables (T) come first: each is written in the order of
+        its combinations, and should fit into the cache.
+        """
+        scale = N_FOLDS / (N_FOLDS - 1 - (besides >= 0))
+        width, standard = self.head.n_functions, np.stack([stage.centre_D, stage.spread_D])
+        z_TNF = np.empty((len(folded[0]), len(self), width), dtype=np.float32)
+        for number, (table, cells) in enumerate(zip(self.head.tables, folded[0], strict=True)):
+            own = slice(number * width, (number + 1) * width)
+            pulled = table.strength_F, self.constant.statistics.mean_F
+            centre_F, spread_F = standard[:, own].astype(np.float32)
+            pull = Pull(scale, 1 / UNIT, *pulled, centre_F, spread_F, INPUT_LIMIT)
+            write_fold_inputs(cells, folded[1], N_FOLDS, besides, pull, z_TNF[number])
+        return z_TNF
 
     # -- residuals --------------------------------------------------------------------------------
 

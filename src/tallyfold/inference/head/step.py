@@ -25,12 +25,13 @@ from tallyfold.inference.head.training import (
     widened,
 )
 from tallyfold.kernels.blas import side_by_side
-from tallyfold.kernels.head_network import HeadNetwork
+from tallyfold.kernels.head_network import HeadNetwork, expectations
 from tallyfold.posterior.count_head import (
     CELLS_AT_ONCE,
     N_RESIDUALS,
     CountHead,
     HeadStage,
+    residual_functions,
     residuals,
     with_base,
 )
@@ -254,21 +255,22 @@ class ResidualStep(HeadStep):
 
     def _make(self, params_MP: Singles) -> tuple[CountHead, HeadStage, Singles]:
         """Sum residuals: those at a cell know nothing of the cell's fold, in any way."""
-        cells = self.cells
+        cells, head = self.cells, self.cells.head
         stage = replace(self.first._own_inputs[0], params_MP=params_MP)
-
+        network = HeadNetwork(len(stage.centre_D), stage.n_hidden, head.shapes_QB)
+        function_B2 = residual_functions(head.bins, head.base_B)
+        bin_N, folded = head.bins.bin_of(cells.counts_N), cells.folded()
         own_N2 = np.empty((len(cells), N_RESIDUALS), dtype=np.int32)
         residual_NKF = np.empty((len(cells), N_FOLDS, N_RESIDUALS), dtype=np.int32)
 
         def write(fold: int) -> None:
-            z_ND = self._inputs_at(stage, fold)
+            z_TNF = cells.inputs_for(stage, folded, fold)
             found_N2 = own_N2 if fold < 0 else residual_NKF[:, fold]
             for start in range(0, len(cells), CELLS_AT_ONCE):
                 part = slice(start, start + CELLS_AT_ONCE)
-                prob_CB = stage.probabilities(cells.head.shapes_QB, z_ND[part])
-                found_N2[part] = residuals(
-                    cells.head.bins, cells.counts_N[part], prob_CB, cells.head.base_B
-                )
+                z_CD = np.concatenate(list(z_TNF[:, part]), axis=1)
+                expected_C2 = expectations(network, params_MP, z_CD, function_B2)
+                found_N2[part] = residuals(function_B2, bin_N[part], expected_C2)
 
         side_by_side(write, range(-1, N_FOLDS))
         head = cells.with_residuals(own_N2)
@@ -276,16 +278,6 @@ class ResidualStep(HeadStep):
         sums = (np.hstack(pair) for pair in pairs)
         tables = head.inputs_by_table(sums, N_FOLDS / (N_FOLDS - 1))
         return (head, *self._standardised(tables, head.n_functions + N_RESIDUALS))
-
-    def _inputs_at(self, stage: HeadStage, besides: int) -> Singles:
-        """Return the inputs of a first stage that leave one more fold out, standardised."""
-        width = self.cells.head.n_functions
-        z_ND = np.empty((len(self.cells), len(stage.centre_D)), dtype=np.float32)
-        for number, x_NF in enumerate(self.cells.inputs_by_table(besides)):
-            own = slice(number * width, (number + 1) * width)
-            one = replace(stage, centre_D=stage.centre_D[own], spread_D=stage.spread_D[own])
-            z_ND[:, own] = one.standardised(x_NF)
-        return z_ND
 
     def head_of(self, state: HeadState) -> CountHead:
         """Return the head of both stages; that of the first alone if the second is no better."""
