@@ -112,6 +112,18 @@ def expectations(
     return found_FN.T.astype(np.float64)
 
 
+def log_likelihoods(
+    network: HeadNetwork, params_P: Singles, x_ND: Singles, bin_N: Ints
+) -> NDArray[np.float64]:
+    """Return the log probability of each row's bin, at least ln 1e-30; through BLAS."""
+    layers, prob_N = _layers(network, params_P), np.empty(len(x_ND), dtype=x_ND.dtype)
+    for start in range(0, len(x_ND), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        prob_BN = _forward(x_ND[part], *layers)[1]
+        prob_N[part] = prob_BN[bin_N[part], np.arange(prob_BN.shape[1])]
+    return np.log(np.maximum(prob_N, 1e-30)).astype(np.float64)
+
+
 def loss_gradient(
     network: HeadNetwork, params_P: Singles, x_ND: Singles, bin_N: Ints, gradient_P: Singles
 ) -> None:

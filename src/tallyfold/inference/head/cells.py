@@ -188,40 +188,50 @@ class HeadCells:
             tables = self.head.tables
             sums = (table.sums_at(table.rows_of(self.indices_NM)) for table in tables)
             return self.head.inputs_by_table(sums)
-        n_left = N_FOLDS - 1 - (besides >= 0)
-        return self.head.inputs_by_table(self.out_of_fold(besides), N_FOLDS / n_left)
+        return (self._written(number, besides) for number in range(len(self.groupings)))
 
-    def out_of_fold(self, besides: int = -1) -> Iterator[Ints]:
-        """Yield sums at each cell over the cells of other folds, for every set of axes."""
-        for grouping in self.groupings:
-            yield out_of_fold_sums(grouping, self.fold_N, self.value_NF, N_FOLDS, besides)
+    def inputs_for(self, stage: HeadStage, besides: int) -> Singles:
+        """Return what `inputs` does, as a stage wants it, a table (T) after the other."""
+        width = self.head.n_functions
+        centre_TF, spread_TF = (
+            each.reshape(-1, width).astype(np.float32) for each in (stage.centre_D, stage.spread_D)
+        )
+        z_TNF = np.empty((len(self.groupings), len(self), width), dtype=np.float32)
+        for number, z_NF in enumerate(z_TNF):
+            self._write(number, besides, centre_TF[number], spread_TF[number], INPUT_LIMIT, z_NF)
+        return z_TNF
 
-    def folded(self) -> tuple[list[FoldedCells], Values]:
-        """Return the cells in the order of every grouping, and the values of distinct counts."""
+    def _written(self, number: int, besides: int) -> Singles:
+        """Return the inputs that come from a table, as they are."""
+        width = self.head.n_functions
+        x_NF = np.empty((len(self), width), dtype=np.float32)
+        zero_F, one_F = np.zeros(width, np.float32), np.ones(width, np.float32)
+        self._write(number, besides, zero_F, one_F, np.inf, x_NF)
+        return x_NF
+
+    def _write(
+        self, number: int, besides: int, centre_F: Singles, spread_F: Singles, limit: float,
+        z_NF: Singles,
+    ) -> None:  # fmt: skip
+        cells, value_VF = self._folded
+        scale = N_FOLDS / (N_FOLDS - 1 - (besides >= 0))
+        pulled = self.head.tables[number].strength_F, self.constant.statistics.mean_F
+        pull = Pull(scale, 1 / UNIT, *pulled, centre_F, spread_F, limit)
+        write_fold_inputs(cells[number], value_VF, N_FOLDS, besides, pull, z_NF)
+
+    @cached_property
+    def _folded(self) -> tuple[list[FoldedCells], Values]:
+        """The cells in the order of every grouping, and the values of distinct counts."""
         value_V, row_N = np.unique(self.counts_N, return_inverse=True)
         short: type[np.integer] = np.int16 if len(value_V) < 2**15 else np.int32
         row_N = row_N.astype(short)
         cells = [FoldedCells.of(grouping, self.fold_N, row_N) for grouping in self.groupings]
         return cells, self.constant.statistics.values(value_V)
 
-    def inputs_for(
-        self, stage: HeadStage, folded: tuple[list[FoldedCells], Values], besides: int
-    ) -> Singles:
-        """Return what `inputs` does, as a stage wants it, a table after the other.
-
-        `folded` is what the method returns. Tables (T) come first: each is written in the order of
-        its combinations, and should fit into the cache.
-        """
-        scale = N_FOLDS / (N_FOLDS - 1 - (besides >= 0))
-        width, standard = self.head.n_functions, np.stack([stage.centre_D, stage.spread_D])
-        z_TNF = np.empty((len(folded[0]), len(self), width), dtype=np.float32)
-        for number, (table, cells) in enumerate(zip(self.head.tables, folded[0], strict=True)):
-            own = slice(number * width, (number + 1) * width)
-            pulled = table.strength_F, self.constant.statistics.mean_F
-            centre_F, spread_F = standard[:, own].astype(np.float32)
-            pull = Pull(scale, 1 / UNIT, *pulled, centre_F, spread_F, INPUT_LIMIT)
-            write_fold_inputs(cells, folded[1], N_FOLDS, besides, pull, z_TNF[number])
-        return z_TNF
+    def out_of_fold(self, besides: int = -1) -> Iterator[Ints]:
+        """Yield sums at each cell over the cells of other folds, for every set of axes."""
+        for grouping in self.groupings:
+            yield out_of_fold_sums(grouping, self.fold_N, self.value_NF, N_FOLDS, besides)
 
     # -- residuals --------------------------------------------------------------------------------
 

@@ -21,11 +21,10 @@ from tallyfold.inference.head.training import (
     advance,
     first_member,
     held_out_rows,
-    log_scores,
     widened,
 )
 from tallyfold.kernels.blas import side_by_side
-from tallyfold.kernels.head_network import HeadNetwork, expectations
+from tallyfold.kernels.head_network import HeadNetwork, expectations, log_likelihoods
 from tallyfold.posterior.count_head import (
     CELLS_AT_ONCE,
     N_RESIDUALS,
@@ -117,7 +116,7 @@ class HeadStep:
             )  # fmt: skip
             looked_at = slice(held_out.start, min(held_out.stop, held_out.start + MOST_LOOKED_AT))
             bin_N = self.cells.drawn_bin_N[looked_at]
-            return member, log_scores(member.params_P, network, z_ND[looked_at], bin_N)
+            return member, log_likelihoods(network, member.params_P, z_ND[looked_at], bin_N)
 
         trained = side_by_side(train, range(self.recipe.n_members))
         members = tuple(member for member, _ in trained)
@@ -163,7 +162,8 @@ class HeadStep:
 
         def score(number: int) -> Floats:
             rows = self.held_out_rows(number)
-            return log_scores(params_MP[number], network, z_ND[rows], self.cells.drawn_bin_N[rows])
+            bin_N = self.cells.drawn_bin_N[rows]
+            return log_likelihoods(network, params_MP[number], z_ND[rows], bin_N)
 
         return np.concatenate(side_by_side(score, range(len(params_MP))))
 
@@ -259,12 +259,12 @@ class ResidualStep(HeadStep):
         stage = replace(self.first._own_inputs[0], params_MP=params_MP)
         network = HeadNetwork(len(stage.centre_D), stage.n_hidden, head.shapes_QB)
         function_B2 = residual_functions(head.bins, head.base_B)
-        bin_N, folded = head.bins.bin_of(cells.counts_N), cells.folded()
+        bin_N = head.bins.bin_of(cells.counts_N)
         own_N2 = np.empty((len(cells), N_RESIDUALS), dtype=np.int32)
         residual_NKF = np.empty((len(cells), N_FOLDS, N_RESIDUALS), dtype=np.int32)
 
         def write(fold: int) -> None:
-            z_TNF = cells.inputs_for(stage, folded, fold)
+            z_TNF = cells.inputs_for(stage, fold)
             found_N2 = own_N2 if fold < 0 else residual_NKF[:, fold]
             for start in range(0, len(cells), CELLS_AT_ONCE):
                 part = slice(start, start + CELLS_AT_ONCE)
