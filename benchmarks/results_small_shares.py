@@ -20,6 +20,7 @@ from rivals.histograms import fit_constant
 
 NAMES = ["nips", "grocery", "movie_events", "movie_rating", "aiv5_rating", "hotel_review", "acl"]
 SHARE, SEEDS = 0.01, 20
+ROUNDING = 1e-9
 SURELY = 2.0
 """Standard errors of the mean difference over held-out cells that are more than noise."""
 
@@ -65,8 +66,8 @@ def table(path):
     ]
     for name, part in pd.read_csv(path).groupby("tensor", sort=False):
         least = part.loc[part["gain"].idxmin()]
-        below = (part["gain"] < 0).sum()
-        surely = (part["gain"] < -SURELY * part["error"]).sum()
+        below = (part["gain"] < -ROUNDING).sum()
+        surely = (part["gain"] < -ROUNDING - SURELY * part["error"]).sum()
         lines.append(
             f"| {name} | {part['cells'].mean():,.0f} | {part['constant'].mean():.4f} | "
             f"{part['head'].mean():.4f} | {part['gain'].mean():+.4f} | "

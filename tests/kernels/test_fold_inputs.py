@@ -33,7 +33,7 @@ def written(cells, value_VF, besides, pull, backend="numba"):
 
 
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
-@pytest.mark.parametrize("besides", [-1, 0, 3])
+@pytest.mark.parametrize("besides", [range(0), range(1), range(2, 4)])
 @pytest.mark.parametrize("n_keys", [2, 60, 5000])
 def test_inputs_are_those_of_sums_out_of_fold(backend, besides, n_keys):
     grouping, fold_N, row_N, value_VF = made_up(3000, n_keys)
@@ -41,7 +41,9 @@ def test_inputs_are_those_of_sums_out_of_fold(backend, besides, n_keys):
     found_NF = written(
         FoldedCells.of(grouping, fold_N, row_N), value_VF, besides, pull, backend=backend
     )
-    sums_NF = out_of_fold_sums(grouping, fold_N, value_VF[row_N], N_FOLDS, besides)
+    value_NF = value_VF[row_N]
+    value_NF[np.isin(fold_N, besides)] = 0
+    sums_NF = out_of_fold_sums(grouping, fold_N, value_NF, N_FOLDS)
     cells_N = pull.scale * sums_NF[:, 0]
     wanted = [np.log1p(cells_N)]
     for f, (strength, mean) in enumerate(zip(pull.strength_F, pull.mean_F, strict=True), start=1):
@@ -57,7 +59,7 @@ def test_any_number_of_threads_gives_the_same_bits():
     cells, found = FoldedCells.of(grouping, fold_N, row_N), []
     for n_threads in (1, 3):
         with kernels.use_threads(n_threads):
-            found.append(written(cells, value_VF, 2, pulled()).tobytes())
+            found.append(written(cells, value_VF, range(2, 3), pulled()).tobytes())
     assert found[0] == found[1]
 
 
@@ -66,4 +68,4 @@ def test_no_cells(backend):
     cells = FoldedCells.of(
         Grouping.of(np.zeros(0, np.int64)), np.zeros(0, np.int8), np.zeros(0, np.int16)
     )
-    assert written(cells, np.ones((1, 4), np.int32), 0, pulled(), backend).shape == (0, 4)
+    assert written(cells, np.ones((1, 4), np.int32), range(0), pulled(), backend).shape == (0, 4)

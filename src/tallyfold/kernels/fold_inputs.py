@@ -72,7 +72,7 @@ def write_fold_inputs(
     cells: FoldedCells,
     value_VF: NDArray[np.integer],
     n_folds: int,
-    besides: int,
+    besides: range,
     pull: Pull,
     z_NF: Singles,
     *,
@@ -87,7 +87,7 @@ def write_fold_inputs(
     value_VF
         The rows of values to sum, whole numbers.
     besides
-        A fold to leave out of every sum, besides the cell's own; -1: none.
+        Folds to leave out of every sum, besides the cell's own.
     pull
         What is done with the sums.
     z_NF
@@ -98,7 +98,8 @@ def write_fold_inputs(
     >>> pull = Pull(1.0, 1.0, np.ones(1), np.ones(1), np.zeros(2, "f4"), np.ones(2, "f4"), 6.0)
     >>> both = Grouping.of(np.array([5, 5])), np.array([0, 1], np.int8), np.array([0, 1])
     >>> z_NF = np.empty((2, 2), np.float32)
-    >>> write_fold_inputs(FoldedCells.of(*both), np.array([[1, 2], [1, 4]]), 2, -1, pull, z_NF)
+    >>> value_VF = np.array([[1, 2], [1, 4]])
+    >>> write_fold_inputs(FoldedCells.of(*both), value_VF, 2, range(0), pull, z_NF)
     >>> z_NF[:, 1].tolist()  # (4 + 1) / 2 and (2 + 1) / 2
     [2.5, 1.5]
     """
@@ -109,8 +110,8 @@ def write_fold_inputs(
         return
     n_cells = len(cells.order_N)
     sorted_ = Grouping(cells.indptr_P1[:-1], np.arange(n_cells), cells.indptr_P1)
-    value_NF = value_VF[cells.row_N]
-    sums_NF = out_of_fold_sums(sorted_, cells.fold_N, value_NF, n_folds, besides, backend="numpy")
+    value_NF = np.where(np.isin(cells.fold_N, besides)[:, None], 0, value_VF[cells.row_N])
+    sums_NF = out_of_fold_sums(sorted_, cells.fold_N, value_NF, n_folds, backend="numpy")
     cells_N1 = pull.scale * sums_NF[:, :1]
     mean_NF = sums_NF[:, 1:] * (pull.scale * pull.unit) + pull.strength_F * pull.mean_F
     mean_NF /= cells_N1 + pull.strength_F

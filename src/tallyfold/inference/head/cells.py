@@ -18,8 +18,14 @@ from tallyfold.data.hashing import cell_hashes, mixed
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.head.rest import RestOfCells
 from tallyfold.kernels.fold_inputs import FoldedCells, Pull, write_fold_inputs
-from tallyfold.kernels.margins import Grouping, out_of_fold_sums, sums_by_fold
-from tallyfold.posterior.count_head import INPUT_LIMIT, CountHead, HeadStage, histogram_head
+from tallyfold.kernels.margins import Grouping, sums_by_fold
+from tallyfold.posterior.count_head import (
+    INPUT_LIMIT,
+    N_RESIDUALS,
+    CountHead,
+    HeadStage,
+    histogram_head,
+)
 from tallyfold.posterior.derived_axis import combination_keys, countable
 from tallyfold.posterior.margins import (
     MarginTable,
@@ -35,6 +41,9 @@ Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 N_FOLDS = 10
+N_PARTS = 5
+"""Of the folds: a nested sum leaves out a part of them, besides a cell's own fold."""
+FOLDS_PER_PART = N_FOLDS // N_PARTS
 MOST_CELLS = 4_000_000
 """More cells than these are not trained on: some are drawn, and margins are of the others."""
 LEAST_STRENGTH, LEAST_RESIDUAL_STRENGTH = 0.3, 1.0
@@ -174,49 +183,53 @@ class HeadCells:
             made.append(MarginTable(axes, sizes, grouping.keys_P, sums, strength_F))
         return replace(self.constant, tables=tuple(made))
 
-    def inputs(self, besides: int = -1) -> Singles:
+    def inputs(self) -> Singles:
         """Return the inputs of all cells, as `inputs_by_table` does, side by side."""
-        return np.hstack(list(self.inputs_by_table(besides)))
+        return np.hstack(list(self.inputs_by_table()))
 
-    def inputs_by_table(self, besides: int = -1) -> Iterator[Singles]:
+    def inputs_by_table(self) -> Iterator[Singles]:
         """Yield the inputs of all cells that come from each table: from the cells of other folds.
 
-        They leave out one more fold than each cell's own; -1: none. Tables come one by one, so that
-        the sums of one alone are in memory.
+        Tables come one by one, so that those of one alone are in memory.
         """
         if self.rest is not None:
             tables = self.head.tables
             sums = (table.sums_at(table.rows_of(self.indices_NM)) for table in tables)
             return self.head.inputs_by_table(sums)
-        return (self._written(number, besides) for number in range(len(self.groupings)))
+        return (self._written(number) for number in range(len(self.groupings)))
 
-    def inputs_for(self, stage: HeadStage, besides: int) -> Singles:
-        """Return what `inputs` does, as a stage wants it, a table (T) after the other."""
+    def inputs_besides(self, part: int, stage: HeadStage) -> Singles:
+        """Return what `inputs` does, as a stage wants it, a table (T) after the other.
+
+        They leave out a part of the folds besides each cell's own fold; -1: none.
+        """
         width = self.head.n_functions
         centre_TF, spread_TF = (
             each.reshape(-1, width).astype(np.float32) for each in (stage.centre_D, stage.spread_D)
         )
         z_TNF = np.empty((len(self.groupings), len(self), width), dtype=np.float32)
         for number, z_NF in enumerate(z_TNF):
-            self._write(number, besides, centre_TF[number], spread_TF[number], INPUT_LIMIT, z_NF)
+            standard = centre_TF[number], spread_TF[number]
+            self._write(number, part, standard, INPUT_LIMIT, z_NF)
         return z_TNF
 
-    def _written(self, number: int, besides: int) -> Singles:
+    def _written(self, number: int) -> Singles:
         """Return the inputs that come from a table, as they are."""
         width = self.head.n_functions
         x_NF = np.empty((len(self), width), dtype=np.float32)
         zero_F, one_F = np.zeros(width, np.float32), np.ones(width, np.float32)
-        self._write(number, besides, zero_F, one_F, np.inf, x_NF)
+        self._write(number, -1, (zero_F, one_F), np.inf, x_NF)
         return x_NF
 
     def _write(
-        self, number: int, besides: int, centre_F: Singles, spread_F: Singles, limit: float,
-        z_NF: Singles,
-    ) -> None:  # fmt: skip
+        self, number: int, part: int, standard: tuple[Singles, Singles], limit: float, z_NF: Singles
+    ) -> None:
+        first = max(part, 0) * FOLDS_PER_PART
+        besides = range(first, first + FOLDS_PER_PART if part >= 0 else first)
         cells, value_VF = self._folded
-        scale = N_FOLDS / (N_FOLDS - 1 - (besides >= 0))
         pulled = self.head.tables[number].strength_F, self.constant.statistics.mean_F
-        pull = Pull(scale, 1 / UNIT, *pulled, centre_F, spread_F, limit)
+        scale = N_FOLDS / (N_FOLDS - 1 - len(besides))
+        pull = Pull(scale, 1 / UNIT, *pulled, *standard, limit)
         write_fold_inputs(cells[number], value_VF, N_FOLDS, besides, pull, z_NF)
 
     @cached_property
@@ -227,11 +240,6 @@ class HeadCells:
         row_N = row_N.astype(short)
         cells = [FoldedCells.of(grouping, self.fold_N, row_N) for grouping in self.groupings]
         return cells, self.constant.statistics.values(value_V)
-
-    def out_of_fold(self, besides: int = -1) -> Iterator[Ints]:
-        """Yield sums at each cell over the cells of other folds, for every set of axes."""
-        for grouping in self.groupings:
-            yield out_of_fold_sums(grouping, self.fold_N, self.value_NF, N_FOLDS, besides)
 
     # -- residuals --------------------------------------------------------------------------------
 
@@ -252,13 +260,22 @@ class HeadCells:
             )
         return replace(self.head, tables=tuple(tables))
 
-    def residual_sums(self, residual_NKF: Values) -> Iterator[Ints]:
+    def residual_sums(self, value_NK3: Values) -> Iterator[Ints]:
         """Yield sums of residuals at each cell, those that know nothing of the cell's fold.
 
-        The k-th residuals of a cell are those of predictions that leave fold k out.
+        The k-th values of a cell are one, and residuals of predictions that leave the k-th part of
+        the folds out.
         """
+        part_N = self.fold_N // np.int8(FOLDS_PER_PART)
         for grouping in self.groupings:
-            yield sums_by_fold(grouping, self.fold_N, residual_NKF)
+            yield sums_by_fold(grouping, part_N, value_NK3)
+
+    def residual_inputs(self, head: CountHead, value_NK3: Values) -> Iterator[Singles]:
+        """Yield the inputs that come from each table's residuals."""
+        scale = N_PARTS / (N_PARTS - 1)
+        for table, sums_N3 in zip(head.tables, self.residual_sums(value_NK3), strict=True):
+            cells_N1 = scale * sums_N3[:, :1] + table.strength_F[-N_RESIDUALS:]
+            yield (sums_N3[:, 1:] * (scale / UNIT) / cells_N1).astype(np.float32)
 
 
 def _hashes(indices_NM: npt.NDArray[np.int32], seed: int) -> npt.NDArray[np.uint64]:

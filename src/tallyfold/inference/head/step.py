@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Outcome, Phase
 from tallyfold.inference.fit.stopping import StoppingRules
-from tallyfold.inference.head.cells import N_FOLDS, HeadCells
+from tallyfold.inference.head.cells import N_PARTS, HeadCells
 from tallyfold.inference.head.recipe import SMALL, Recipe, recipe_for, second_recipe
 from tallyfold.inference.head.training import (
     MOST_LOOKED_AT,
@@ -261,23 +261,33 @@ class ResidualStep(HeadStep):
         function_B2 = residual_functions(head.bins, head.base_B)
         bin_N = head.bins.bin_of(cells.counts_N)
         own_N2 = np.empty((len(cells), N_RESIDUALS), dtype=np.int32)
-        residual_NKF = np.empty((len(cells), N_FOLDS, N_RESIDUALS), dtype=np.int32)
+        value_NK3 = np.ones((len(cells), N_PARTS, 1 + N_RESIDUALS), dtype=np.int32)
 
-        def write(fold: int) -> None:
-            z_TNF = cells.inputs_for(stage, fold)
-            found_N2 = own_N2 if fold < 0 else residual_NKF[:, fold]
+        def write(part: int) -> None:
+            z_TNF = cells.inputs_besides(part, stage)
+            found_N2 = own_N2 if part < 0 else value_NK3[:, part, 1:]
             for start in range(0, len(cells), CELLS_AT_ONCE):
-                part = slice(start, start + CELLS_AT_ONCE)
-                z_CD = np.concatenate(list(z_TNF[:, part]), axis=1)
+                some = slice(start, start + CELLS_AT_ONCE)
+                z_CD = np.concatenate(list(z_TNF[:, some]), axis=1)
                 expected_C2 = expectations(network, params_MP, z_CD, function_B2)
-                found_N2[part] = residuals(function_B2, bin_N[part], expected_C2)
+                found_N2[some] = residuals(function_B2, bin_N[some], expected_C2)
 
-        side_by_side(write, range(-1, N_FOLDS))
+        side_by_side(write, range(-1, N_PARTS))
         head = cells.with_residuals(own_N2)
-        pairs = zip(cells.out_of_fold(), cells.residual_sums(residual_NKF), strict=True)
-        sums = (np.hstack(pair) for pair in pairs)
-        tables = head.inputs_by_table(sums, N_FOLDS / (N_FOLDS - 1))
-        return (head, *self._standardised(tables, head.n_functions + N_RESIDUALS))
+        tables = cells.residual_inputs(head, value_NK3)
+        return (head, *self._beside_first(*self._standardised(tables, N_RESIDUALS)))
+
+    def _beside_first(self, stage: HeadStage, z_ND: Singles) -> tuple[HeadStage, Singles]:
+        """Return the first stage's inputs and further ones, table by table."""
+
+        def joined(*parts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            by_table = [part.reshape(*part.shape[:-1], n_tables, -1) for part in parts]
+            return np.concatenate(by_table, axis=-1).reshape(*parts[0].shape[:-1], -1)
+
+        n_tables, (first, first_ND) = len(self.cells.axis_sets), self.first._own_inputs
+        centre_D = joined(first.centre_D, stage.centre_D)
+        spread_D = joined(first.spread_D, stage.spread_D)
+        return replace(stage, centre_D=centre_D, spread_D=spread_D), joined(first_ND, z_ND)
 
     def head_of(self, state: HeadState) -> CountHead:
         """Return the head of both stages; that of the first alone if the second is no better."""

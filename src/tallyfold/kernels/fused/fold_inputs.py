@@ -19,13 +19,14 @@ def write_fold_inputs(cells, value_VF, n_folds, besides, pull, z_NF):  # type: i
     ratio = pull.scale, pull.scale * pull.unit, pull.strength_F, prior_F, np.log1p(few_L)
     standard = pull.centre_F, pull.spread_F, np.float32(pull.limit)
     edge_C1 = chunk_edges(cells.indptr_P1)
-    fixed = edge_C1, *cells, value_VF, n_folds, besides, ratio, standard
+    left_out = besides.start, besides.stop
+    fixed = edge_C1, *cells, value_VF, n_folds, left_out, ratio, standard
     run_chunks(_write, CHUNKS, *fixed, z_NF)
 
 
 @jit
 def _write(  # type: ignore[no-untyped-def]
-    start, stop, edge_C1, order_N, indptr_P1, fold_N, row_N, value_VF, n_folds, besides, ratio,
+    start, stop, edge_C1, order_N, indptr_P1, fold_N, row_N, value_VF, n_folds, left_out, ratio,
     standard, z_NF,
 ):  # fmt: skip
     """Write the inputs of the cells of some chunks; those of a fold are worked out once."""
@@ -42,7 +43,7 @@ def _write(  # type: ignore[no-untyped-def]
             continue
         total_F[:] = 0
         for n in range(begin, end):
-            if fold_N[n] != besides:
+            if not left_out[0] <= fold_N[n] < left_out[1]:
                 for f in range(n_values):
                     value = value_VF[row_N[n], f]
                     by_fold[fold_N[n], f] += value
