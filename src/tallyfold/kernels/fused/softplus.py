@@ -109,7 +109,7 @@ def add_signals(code, x_2B, v, w, tail_2B, sum_B):  # type: ignore[no-untyped-de
 def pull_back(code, grad_B, tail_B, x_B):  # type: ignore[no-untyped-def]
     """Return the sum of gradient times activation; overwrite x by gradient times slope.
 
-    The loops that sum write nothing, as in :func:`tallyfold.kernels.fused.products.multiply`.
+    The loops that sum write nothing, as in :mod:`tallyfold.kernels.fused.evidence`.
     """
     total = _ZERO
     if code == RELU:
