@@ -37,10 +37,10 @@ def large_tensor(cells: int, seed: int = 0) -> CountTensor:
         indices[part, 0], indices[part, 1] = np.divmod(rest, shape[1])
         rate = _rates(*indices[part].T, shape[2])
         counts[part] = 1 + np.random.default_rng([seed, 1, start]).poisson(rate)
-    axes = [
-        tf.Axis(name, pa.array(np.arange(size)))
-        for name, size in zip(("user", "item", "day"), shape, strict=True)
-    ]
+    days = np.datetime64("2020-01-01", "D") + np.arange(shape[2])  # no labels that items have, too
+    labels = np.arange(shape[0]), np.arange(shape[1]), days
+    pairs = zip(("user", "item", "day"), labels, strict=True)
+    axes = [tf.Axis(name, pa.array(each)) for name, each in pairs]
     return CountTensor.of_canonical(axes, indices, counts)
 
 

@@ -39,6 +39,7 @@ HEAVY = {
 HEAVY_AT_TOP_LEVEL = {
     "kernels/fused/jit.py": {"numba"},
     "kernels/fused/prefetch.py": {"numba"},
+    "kernels/fused/vectors.py": {"numba"},
     "models/base.py": {"sklearn"},
 }
 """Files that may import a heavy package at their top, because they are nothing without it."""

@@ -7,7 +7,8 @@ from tests.inference.margin_counts import simulate_margins
 import tallyfold as tf
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.head import cells as head_cells
-from tallyfold.inference.head.cells import N_FOLDS, HeadCells
+from tallyfold.inference.head.cells import FOLDS_PER_PART, N_FOLDS, N_PARTS, HeadCells
+from tallyfold.posterior.count_head import HeadStage
 from tallyfold.posterior.margins import UNIT
 
 TENSOR = simulate_margins((8, 6, 5), 120)
@@ -28,8 +29,15 @@ def changed(cells, rows):
     counts_N[rows] += 3
     # bins, thresholds, means and pulls stay those of the unchanged counts: only sums may differ
     new = HeadCells(**(vars_of(cells) | {"counts_N": counts_N}))
-    new.__dict__["constant"] = cells.constant
+    new.__dict__.update(constant=cells.constant, head=cells.head)
     return new
+
+
+def inputs_besides(cells, part):
+    """Return inputs that leave out a part of the folds, a table after the other, unchanged."""
+    n_inputs = len(cells.axis_sets) * cells.head.n_functions
+    plain = HeadStage(np.zeros(n_inputs), np.ones(n_inputs), np.empty((0, 0), np.float32), 1)
+    return cells.inputs_besides(part, plain)
 
 
 def vars_of(cells):
@@ -41,8 +49,8 @@ def cells():
     return of(TENSOR)
 
 
-def sums_differ(one, other):
-    """Return, for each cell, whether any of its sums differs."""
+def inputs_differ(one, other):
+    """Return, for each cell, whether any of its inputs differs."""
     pairs = zip(one, other, strict=True)
     return np.any([np.any(a != b, axis=1) for a, b in pairs], axis=0)
 
@@ -64,26 +72,26 @@ def test_a_cells_inputs_know_nothing_of_its_own_count_nor_of_its_fold(cells):
     for fold in range(N_FOLDS):
         own_N = cells.fold_N == fold
         other = changed(cells, own_N)
-        differ_N = sums_differ(cells.out_of_fold(), other.out_of_fold())
+        differ_N = inputs_differ(cells.inputs_by_table(), other.inputs_by_table())
         assert not differ_N[own_N].any()
         assert differ_N[~own_N].mean() > 0.9
 
 
 def test_one_count_is_told_to_all_that_share_a_label_but_its_fold(cells):
     row = 17
-    differ_N = sums_differ(cells.out_of_fold(), changed(cells, [row]).out_of_fold())
+    differ_N = inputs_differ(cells.inputs_by_table(), changed(cells, [row]).inputs_by_table())
     shares_N = np.any(cells.indices_NM == cells.indices_NM[row], axis=1)
     assert np.array_equal(differ_N, shares_N & (cells.fold_N != cells.fold_N[row]))
 
 
-def test_inputs_besides_a_fold_know_nothing_of_that_fold_either(cells):
-    for fold in (0, 3):
-        other = changed(cells, cells.fold_N == fold)
-        besides = cells.out_of_fold(fold)
-        assert not sums_differ(besides, other.out_of_fold(fold)).any()
-        counted = [sums_NF[:, 0] for sums_NF in cells.out_of_fold()]
-        pairs = zip(besides, counted, strict=True)
-        assert all(np.all(sums_NF[:, 0] <= all_N) for sums_NF, all_N in pairs)
+def test_inputs_besides_a_part_know_nothing_of_its_folds_either(cells):
+    for part in (0, 3):
+        inside_N = cells.fold_N // FOLDS_PER_PART == part
+        other = changed(cells, inside_N)
+        besides_TNF = inputs_besides(cells, part)
+        assert not inputs_differ(besides_TNF, inputs_besides(other, part)).any()
+        assert inputs_differ(besides_TNF, inputs_besides(cells, -1))[~inside_N].mean() > 0.9
+    assert not inputs_differ(inputs_besides(cells, -1), cells.inputs_by_table()).any()
 
 
 def test_inputs_are_of_the_size_of_those_of_new_cells(cells):
@@ -95,21 +103,33 @@ def test_inputs_are_of_the_size_of_those_of_new_cells(cells):
     singles = counted[:3]
     ratio = np.expm1(x_ND[:, singles]).mean(axis=0) / np.expm1(new_ND[:, singles]).mean(axis=0)
     assert ratio == pytest.approx(np.ones(3), abs=0.08)
-    fewer = cells.inputs_besides(0)[:, singles]
-    rest_N = cells.fold_N != 0
+    fewer = np.hstack(inputs_besides(cells, 0))[:, singles]
+    rest_N = cells.fold_N >= FOLDS_PER_PART
     ratio = np.expm1(fewer[rest_N]).mean(axis=0) / np.expm1(new_ND[rest_N][:, singles]).mean(axis=0)
     assert ratio == pytest.approx(np.ones(3), abs=0.15)
 
 
-def test_sums_of_residuals_at_a_cell_know_nothing_of_its_fold(cells):
+def test_sums_of_residuals_at_a_cell_know_nothing_of_its_part_of_the_folds(cells):
     rng = np.random.default_rng(0)
-    by_fold = [rng.integers(-99, 99, (len(cells), 2)) for _ in range(N_FOLDS)]
-    found = cells.residual_sums(by_fold)
-    for grouping, sums_N2 in zip(cells.groupings, found, strict=True):
+    value_NK3 = rng.integers(-99, 99, (len(cells), N_PARTS, 3), dtype=np.int32)
+    part_N = cells.fold_N // FOLDS_PER_PART
+    found = cells.residual_sums(value_NK3)
+    for grouping, sums_N3 in zip(cells.groupings, found, strict=True):
+        row_N = grouping.rows()
         for n in range(0, len(cells), 7):
-            fold = cells.fold_N[n]
-            others = (grouping.row_N == grouping.row_N[n]) & (cells.fold_N != fold)
-            assert sums_N2[n].tolist() == by_fold[fold][others].sum(axis=0).tolist()
+            others = (row_N == row_N[n]) & (part_N != part_N[n])
+            assert sums_N3[n].tolist() == value_NK3[others, part_N[n]].sum(axis=0).tolist()
+
+
+def test_residuals_of_a_combination_are_pulled_to_zero(cells):
+    value_NK3 = np.ones((len(cells), N_PARTS, 3), dtype=np.int32)
+    value_NK3[:, :, 1:] = UNIT // 2
+    head = cells.with_residuals(value_NK3[:, 0, 1:])
+    tables = zip(head.tables, cells.residual_inputs(head, value_NK3), strict=True)
+    scale = N_PARTS / (N_PARTS - 1)
+    for (table, x_N2), sums_N3 in zip(tables, cells.residual_sums(value_NK3), strict=True):
+        counted_N1 = scale * sums_N3[:, :1]
+        assert x_N2 == pytest.approx(0.5 * counted_N1 / (counted_N1 + table.strength_F[-2:]))
 
 
 def test_margins_are_sums_over_all_cells(cells):
@@ -145,7 +165,7 @@ def test_too_many_cells_are_trained_on_in_part_and_the_others_make_the_margins(m
     assert len(cells) + len(cells.rest) == TENSOR.nnz
     table = cells.head.tables[0]
     assert table.sums_PF[:, 0].sum() == len(cells.rest)
-    own = np.bincount(cells.rest.indices_NM[:, 0], minlength=8)
+    own = np.bincount(TENSOR.indices[cells.rest.kept_N, 0], minlength=8)
     assert table.sums_at(np.searchsorted(table.keys_P, np.arange(8)))[:, 0].tolist() == own.tolist()
     before = cells.inputs()
     assert np.array_equal(changed(cells, slice(None)).inputs(), before)
@@ -157,7 +177,7 @@ def test_margins_of_the_others_are_pulled_as_if_they_were_all(monkeypatch):
     monkeypatch.setattr(head_cells, "MOST_CELLS", 40)
     cells = of(TENSOR)
     monkeypatch.undo()
-    rest = tf.CountTensor(TENSOR.axes, cells.rest.indices_NM, cells.rest.counts_N)
+    rest = TENSOR.with_cells(cells.rest.kept_N)
     whole = of(rest)
     whole.__dict__["constant"] = cells.constant
     for one, other in zip(cells.head.tables, whole.head.tables, strict=True):

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from tallyfold.kernels.head_network import BLOCK, HeadNetwork, loss_gradient, probabilities
+from tallyfold.kernels.head_network import (
+    BLOCK,
+    HeadNetwork,
+    expectations,
+    loss_gradient,
+    probabilities,
+)
 
 N_INPUTS, N_HIDDEN, N_SHAPES, N_BINS = 5, 4, 6, 7
 
@@ -41,6 +47,15 @@ def test_probabilities_and_gradient_agree_with_autograd():
     assert gradient_P == pytest.approx(params.grad.numpy(), rel=1e-9, abs=1e-12)
     prob_NB = probabilities(network, params_P, x_ND)
     assert prob_NB == pytest.approx(np.exp(log_prob.detach().numpy()), rel=1e-10)
+
+
+def test_expectations_are_those_of_the_members_probabilities():
+    network, params_P, x_ND, _ = problem(np.float64, n_rows=3000)
+    params_MP = np.stack([params_P, params_P[::-1]])
+    function_BF = np.random.default_rng(1).standard_normal((N_BINS, 2))
+    wanted_NF = sum(probabilities(network, each_P, x_ND) for each_P in params_MP) @ function_BF / 2
+    found_NF = expectations(network, params_MP, x_ND, function_BF)
+    assert found_NF == pytest.approx(wanted_NF, rel=1e-9, abs=1e-12)
 
 
 def test_what_goes_in_is_left_as_it_was():

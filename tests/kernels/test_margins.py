@@ -70,7 +70,7 @@ def test_a_grouping_has_each_cell_once_under_its_key(keys):
     key_N = np.array(keys, dtype=np.int64)
     grouping = Grouping.of(key_N)
     assert grouping.keys_P.tolist() == sorted(set(keys))
-    assert np.array_equal(grouping.keys_P[grouping.row_N], key_N)
+    assert np.array_equal(grouping.keys_P[grouping.rows()], key_N)
     assert sorted(grouping.order_N.tolist()) == list(range(len(keys)))
     for row, key in enumerate(grouping.keys_P):
         own = grouping.order_N[grouping.indptr_P1[row] : grouping.indptr_P1[row + 1]]

@@ -13,6 +13,7 @@ from tallyfold.errors import LabelError, ParameterError
 from tallyfold.inference.fit.folder import write_folder
 from tallyfold.models import members, storage
 from tallyfold.posterior.margins import UNIT, MarginTable
+from tallyfold.posterior.whole_sums import WholeSums
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +138,8 @@ def test_an_update_takes_new_labels_of_all_axes(name):
 
 
 def test_sums_beyond_32_bits_are_kept():
-    table = MarginTable((0,), (3,), np.array([1]), np.array([[1, 2**31 - 2]], np.int32), np.ones(1))
+    sums = WholeSums.of([np.array([[1, 2**31 - 2]], np.int32)])
+    table = MarginTable((0,), (3,), np.array([1]), sums, np.ones(1))
     small = table.added(np.array([0, 1]), np.array([[1, 1], [1, 1]]))
     assert small.sums_PF.dtype == np.int32
     large = small.added(np.array([2, 1]), np.array([[1, 1], [1, 5]]))

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import cache
 from typing import Any, TypeVar
 
@@ -37,7 +38,8 @@ def one_blas_thread() -> Iterator[None]:
 def side_by_side(work: Callable[[T], U], items: Iterable[T]) -> list[U]:
     """Do independent pieces of BLAS work on as many threads as kernels use, one each."""
     with one_blas_thread(), ThreadPoolExecutor(thread_count()) as pool:
-        return list(pool.map(work, items))
+        asked = [pool.submit(copy_context().run, work, item) for item in items]
+        return [each.result() for each in asked]
 
 
 def _limited() -> Any:

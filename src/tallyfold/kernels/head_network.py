@@ -19,6 +19,8 @@ Singles = NDArray[np.float32]
 
 BLOCK = 4096
 """Rows that are predicted at once: they stay in the cache."""
+AT_ONCE = 1024
+"""As many for BLAS."""
 
 
 class HeadNetwork(NamedTuple):
@@ -54,9 +56,11 @@ class HeadNetwork(NamedTuple):
 
     def unpack(self, params_P: Singles) -> tuple[Singles, Singles, Singles, Singles]:
         """Return W1, b1, W2 and b as views of the vector of parameters."""
-        w1, b1, w2, b = np.split(params_P, np.cumsum(self.sizes)[:-1])
-        n_shapes = len(self.shapes_QB)
-        return w1.reshape(self.n_inputs, self.n_hidden), b1, w2.reshape(-1, n_shapes), b
+        n_1, n_b1, n_2, _ = self.sizes
+        first, second = n_1 + n_b1, n_1 + n_b1 + n_2
+        w1 = params_P[:n_1].reshape(self.n_inputs, self.n_hidden)
+        w2 = params_P[first:second].reshape(-1, len(self.shapes_QB))
+        return w1, params_P[n_1:first], w2, params_P[second:]
 
 
 def probabilities(network: HeadNetwork, params_P: Singles, x_ND: Singles) -> Singles:
@@ -89,6 +93,35 @@ def _predicted(x_ND: Singles, w1: Singles, b1: Singles, out: Singles, b: Singles
     np.exp(prob_NB, out=prob_NB)
     prob_NB /= prob_NB.sum(axis=1, keepdims=True)
     return prob_NB
+
+
+def expectations(
+    network: HeadNetwork, params_MP: Singles, x_ND: Singles, function_BF: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the members' mean expectations of functions of the bin, (N, F).
+
+    Through BLAS, unlike `probabilities`: where rows are not asked for alone.
+    """
+    layers = [_layers(network, params_P) for params_P in params_MP]
+    function_FB = np.ascontiguousarray(function_BF.T / len(layers), dtype=x_ND.dtype)
+    found_FN = np.zeros((len(function_FB), len(x_ND)), dtype=x_ND.dtype)
+    for start in range(0, len(x_ND), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        for each in layers:
+            found_FN[:, part] += function_FB @ _forward(x_ND[part], *each)[1]
+    return found_FN.T.astype(np.float64)
+
+
+def log_likelihoods(
+    network: HeadNetwork, params_P: Singles, x_ND: Singles, bin_N: Ints
+) -> NDArray[np.float64]:
+    """Return the log probability of each row's bin, at least ln 1e-30; through BLAS."""
+    layers, prob_N = _layers(network, params_P), np.empty(len(x_ND), dtype=x_ND.dtype)
+    for start in range(0, len(x_ND), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        prob_BN = _forward(x_ND[part], *layers)[1]
+        prob_N[part] = prob_BN[bin_N[part], np.arange(prob_BN.shape[1])]
+    return np.log(np.maximum(prob_N, 1e-30)).astype(np.float64)
 
 
 def loss_gradient(

@@ -3,6 +3,7 @@
 Whole numbers add up to the same in any order, on any number of threads and processes.
 """
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ from tallyfold.kernels.backends import announce_compilation, chosen_backend
 
 SMALL_WORK = 200_000
 """Cells times values below which ``"auto"`` means NumPy."""
+LARGEST_KEY = 2**63
+SUMMED_AT_ONCE = 1 << 20
+"""Sorted cells whose values are summed at once; a combination with more is not cut."""
 
 
 class Grouping(NamedTuple):
@@ -25,14 +29,11 @@ class Grouping(NamedTuple):
         The combinations, in ascending order.
     order_N, indptr_P1
         Combination p has the cells ``order_N[indptr_P1[p]:indptr_P1[p + 1]]``.
-    row_N
-        The combination of each cell.
     """
 
     keys_P: Ints
-    order_N: Ints
+    order_N: NDArray[np.integer]
     indptr_P1: Ints
-    row_N: Ints
 
     @classmethod
     def of(cls, key_N: Ints) -> "Grouping":
@@ -40,17 +41,19 @@ class Grouping(NamedTuple):
 
         Examples
         --------
-        >>> Grouping.of(np.array([7, 3, 7])).row_N.tolist()
+        >>> Grouping.of(np.array([7, 3, 7])).rows().tolist()
         [1, 0, 1]
         """
-        order_N = np.argsort(key_N)
-        sorted_N = key_N[order_N]
-        first_N = np.ones(len(key_N), dtype=bool)
-        first_N[1:] = sorted_N[1:] != sorted_N[:-1]
-        starts_P = np.flatnonzero(first_N)
-        row_N = np.empty(len(key_N), dtype=np.int64)
-        row_N[order_N] = np.cumsum(first_N) - 1
-        return cls(sorted_N[starts_P], order_N, np.append(starts_P, len(key_N)), row_N)
+        short: type[np.integer] = np.int32 if len(key_N) < 2**31 else np.int64
+        order_N = np.argsort(key_N).astype(short)
+        starts_P = run_starts(sorted_N := key_N[order_N])
+        return cls(sorted_N[starts_P], order_N, np.append(starts_P, len(key_N)))
+
+    def rows(self) -> Ints:
+        """Return the combination of each cell."""
+        row_N = np.empty(len(self.order_N), dtype=np.int64)
+        row_N[self.order_N] = np.repeat(np.arange(len(self.keys_P)), np.diff(self.indptr_P1))
+        return row_N
 
     def sums(self, value_NF: NDArray[np.integer]) -> Ints:
         """Return the sums of whole numbers over each combination's cells."""
@@ -59,10 +62,69 @@ class Grouping(NamedTuple):
         return np.add.reduceat(value_NF[self.order_N], self.indptr_P1[:-1], axis=0, dtype=np.int64)
 
 
+def run_starts(sorted_N: Ints) -> Ints:
+    """Return where runs of equal numbers begin.
+
+    Examples
+    --------
+    >>> run_starts(np.array([3, 7, 7, 9])).tolist()
+    [0, 1, 3]
+    """
+    first_N = np.ones(len(sorted_N), dtype=bool)
+    np.not_equal(sorted_N[1:], sorted_N[:-1], out=first_N[1:])
+    return np.flatnonzero(first_N)
+
+
+def sort_in_place(key_N: Ints) -> None:
+    """Sort numbers where they are; quick if they are sorted already."""
+    if not np.all(key_N[1:] >= key_N[:-1]):
+        key_N.sort()
+
+
+def coded_sums(
+    code_N: Ints, value_VF: NDArray[np.integer]
+) -> Iterator[tuple[Ints, NDArray[np.integer]]]:
+    """Yield combinations in ascending order and the sums of their cells' values, some at a time.
+
+    Parameters
+    ----------
+    code_N
+        For each cell, its combination times V plus which of V rows of values it has; sorted here,
+        in place. No other array has an entry for each cell.
+    value_VF
+        The rows of values.
+
+    Examples
+    --------
+    >>> code_N = np.array([7, 3, 7]) * 2 + np.array([0, 1, 1])
+    >>> [(keys_P, sums_PF)] = coded_sums(code_N, np.array([[1, 10], [1, 20]]))
+    >>> keys_P.tolist(), sums_PF.tolist()
+    ([3, 7], [[1, 20], [2, 30]])
+    """
+    sort_in_place(code_N)
+    start, n_values = 0, len(value_VF)
+    if not len(code_N):
+        yield np.zeros(0, dtype=np.int64), np.zeros((0, value_VF.shape[1]), dtype=np.int64)
+    while start < len(code_N):
+        last = int(code_N[min(start + SUMMED_AT_ONCE, len(code_N)) - 1]) // n_values
+        stop = int(np.searchsorted(code_N, last * n_values + n_values - 1, side="right"))
+        key_C, value_C = np.divmod(code_N[start:stop], n_values)
+        starts_P = run_starts(key_C)
+        sums_PF = np.add.reduceat(value_VF[value_C], starts_P, axis=0, dtype=np.int64)
+        yield key_C[starts_P], sums_PF
+        start = stop
+
+
+def compact(sums_PF: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Return sums as 32-bit integers, if they fit."""
+    fits = max(sums_PF.max(initial=0), -sums_PF.min(initial=0)) < 2**31
+    return sums_PF.astype(np.int32, copy=False) if fits else sums_PF
+
+
 def out_of_fold_sums(
     grouping: Grouping,
     fold_N: NDArray[np.int8],
-    value_NF: Ints,
+    value_NF: NDArray[np.integer],
     n_folds: int,
     besides: int = -1,
     *,
@@ -85,12 +147,12 @@ def out_of_fold_sums(
     if chosen_backend(backend, small=small) == "numba":
         announce_compilation()
         fused = import_module("tallyfold.kernels.fused.margins")
-        _, order_N, indptr_P1, _ = grouping
+        _, order_N, indptr_P1 = grouping
         return fused.out_of_fold_sums(  # type: ignore[no-any-return]
             order_N, indptr_P1, fold_N, value_NF, n_folds, besides
         )
-    key_N = grouping.row_N * n_folds + fold_N
-    n_rows = len(grouping.keys_P)
+    row_N, n_rows = grouping.rows(), len(grouping.keys_P)
+    key_N = row_N * n_folds + fold_N
     sums_NF = np.empty(value_NF.shape, dtype=np.int64)
     for f in range(value_NF.shape[1]):
         sums = np.zeros(n_rows * n_folds, dtype=np.int64)
@@ -98,12 +160,16 @@ def out_of_fold_sums(
         by_fold = sums.reshape(n_rows, n_folds)
         if besides >= 0:
             by_fold[:, besides] = 0
-        sums_NF[:, f] = by_fold.sum(axis=1)[grouping.row_N] - by_fold[grouping.row_N, fold_N]
+        sums_NF[:, f] = by_fold.sum(axis=1)[row_N] - by_fold[row_N, fold_N]
     return sums_NF
 
 
 def sums_by_fold(
-    grouping: Grouping, fold_N: NDArray[np.int8], value_NKF: Ints, *, backend: str = "auto"
+    grouping: Grouping,
+    fold_N: NDArray[np.int8],
+    value_NKF: NDArray[np.integer],
+    *,
+    backend: str = "auto",
 ) -> Ints:
     """Return, for a cell of fold k, the sums over its combination of the others' k-th values.
 
@@ -113,13 +179,13 @@ def sums_by_fold(
     if chosen_backend(backend, small=small) == "numba":
         announce_compilation()
         fused = import_module("tallyfold.kernels.fused.margins")
-        _, order_N, indptr_P1, _ = grouping
+        _, order_N, indptr_P1 = grouping
         return fused.sums_by_fold(  # type: ignore[no-any-return]
             order_N, indptr_P1, fold_N, value_NKF
         )
-    sums_NF = np.empty((len(fold_N), value_NKF.shape[2]), dtype=np.int64)
+    sums_NF, row_N = np.empty((len(fold_N), value_NKF.shape[2]), dtype=np.int64), grouping.rows()
     for fold in range(value_NKF.shape[1]):
         own_N = fold_N == fold
         others_NF = np.where(own_N[:, None], 0, value_NKF[:, fold])
-        sums_NF[own_N] = grouping.sums(others_NF)[grouping.row_N[own_N]]
+        sums_NF[own_N] = grouping.sums(others_NF)[row_N[own_N]]
     return sums_NF

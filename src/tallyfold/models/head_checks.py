@@ -60,9 +60,9 @@ def _check_table(head: CountHead, table: Any, axes: Sequence[Any]) -> None:
     keys = table.keys_P
     check_keys(keys, sizes)
     width = head.n_functions + (N_RESIDUALS if len(head.stages) == 2 else 0)
-    require(table.sums_PF.shape == (len(keys), width), "sums of other combinations")
-    sound = table.sums_PF.dtype.kind == "i" and bool(np.all(table.sums_PF[:, :1] >= 0))
-    require(sound, "sums that cannot be")
+    there = table.sums.n_columns == width and len(table.sums) == len(keys)
+    require(there, "sums of other combinations")
+    require(bool(np.all(table.sums.columns[0] >= 0)), "sums that cannot be")
     fits = table.strength_F.shape == (width - 1,) and _bounded(table.strength_F, LEAST_SPREAD)
     require(fits, "margins whose pull to the mean cannot be")
 

@@ -7,7 +7,7 @@ trained again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,8 @@ from tallyfold.kernels.blas import side_by_side
 from tallyfold.kernels.head_network import HeadNetwork, probabilities
 from tallyfold.kernels.row_products import row_products
 from tallyfold.posterior.derived_axis import combination_keys
-from tallyfold.posterior.margins import UNIT, MarginTable, Statistics
+from tallyfold.posterior.margins import MarginTable, Statistics
+from tallyfold.posterior.whole_sums import UNIT, WholeSums
 from tallyfold.probability.categorical import CategoricalCounts, CountBins
 from tallyfold.probability.lomax import LomaxTail
 
@@ -125,15 +126,17 @@ class CountHead:
         x_ND = self.inputs(sums)
         return stage.probabilities(self.shapes_QB, stage.standardised(x_ND))
 
-    def inputs(self, sums: Sequence[Ints], scale: float = 1.0) -> Singles:
+    def inputs(self, sums: Iterable[Ints], scale: float = 1.0) -> Singles:
         """Return the networks' inputs for sums at cells, one array per table."""
+        return np.hstack(list(self.inputs_by_table(sums, scale)))
+
+    def inputs_by_table(self, sums: Iterable[Ints], scale: float = 1.0) -> Iterator[Singles]:
+        """Yield the inputs that come from each table."""
         mean_F = np.append(self.statistics.mean_F, np.zeros(N_RESIDUALS))
-        parts = []
         for table, sums_NF in zip(self.tables, sums, strict=True):
             n_means = sums_NF.shape[1] - 1
             some = replace(table, strength_F=table.strength_F[:n_means])
-            parts.append(some.inputs(sums_NF, mean_F[:n_means], scale))
-        return np.hstack(parts)
+            yield some.inputs(sums_NF, mean_F[:n_means], scale)
 
     # -- new cells --------------------------------------------------------------------------------
 
@@ -143,7 +146,10 @@ class CountHead:
         value_NF = self.statistics.values(counts_N)
         if len(self.stages) == 2:
             prob_NB = self._probabilities(indices_NM, 1)
-            value_NF = np.hstack([value_NF, residuals(self.bins, counts_N, prob_NB, self.base_B)])
+            function_B2 = residual_functions(self.bins, self.base_B)
+            expected_N2 = row_products(prob_NB.astype(np.float64), function_B2)
+            differences = residuals(function_B2, self.bins.bin_of(counts_N), expected_N2)
+            value_NF = np.hstack([value_NF, differences])
         tables = []
         for table in self.tables:
             resized = table.resized(sizes)
@@ -199,7 +205,7 @@ class CountHead:
                 tuple(own["axes"].tolist()),
                 tuple(own["sizes"].tolist()),
                 own["keys"],
-                own["sums"],
+                WholeSums.of([own["sums"]]),
                 own["strength"],
             )
             for own in _numbered(arrays, "table_")
@@ -261,17 +267,17 @@ def bin_shapes(bins: CountBins) -> Singles:
     return np.vstack([smooth_QB, SHAPE_SCALE * np.eye(n_bins)]).astype(np.float32)
 
 
-def residuals(
-    bins: CountBins, counts_N: Ints, prob_NB: npt.NDArray[np.floating[Any]], base_B: Floats
-) -> Ints:
-    """Return how counts differ from their predictions, in units of 1 / UNIT.
+def residual_functions(bins: CountBins, base_B: Floats) -> Floats:
+    """Return the functions of the bin whose residuals are summed.
 
-    Of ln y, and of whether y is above the median of all counts.
+    They are ln y, and whether y is above the median of all counts.
     """
     log_B = np.log(bins.lower_B)
     middle = int(np.searchsorted(np.cumsum(base_B), 0.5))
     above_B = (np.arange(len(log_B)) > min(middle, len(log_B) - 2)) * 1.0
-    function_B2 = np.stack([log_B, above_B], axis=1)
-    expected_N2 = row_products(prob_NB.astype(np.float64), function_B2)
-    difference_N2 = function_B2[bins.bin_of(counts_N)] - expected_N2
-    return np.asarray(np.round(difference_N2 * UNIT), dtype=np.int64)
+    return np.stack([log_B, above_B], axis=1)
+
+
+def residuals(function_B2: Floats, bin_N: Ints, expected_N2: Floats) -> Ints:
+    """Return how functions of counts differ from their expectations, in units of 1 / UNIT."""
+    return np.asarray(np.round((function_B2[bin_N] - expected_N2) * UNIT), dtype=np.int64)

@@ -12,7 +12,8 @@ from tallyfold.errors import LabelError
 from tallyfold.posterior.count_head import CountHead, Floats
 from tallyfold.posterior.derived_axis import NUMBERS
 from tallyfold.posterior.factors import Factors
-from tallyfold.posterior.margins import UNIT, MarginTable
+from tallyfold.posterior.margins import MarginTable
+from tallyfold.posterior.whole_sums import UNIT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,8 +67,9 @@ def _difference(
         sums_PF = singles[axis].sums_at(singles[axis].rows_of(_column(position_P, axis)))
         cells_P, pull = sums_PF[:, 0], singles[axis].strength_F[0]
         expected_P += (sums_PF[:, 1] / UNIT - cells_P * centre) / (cells_P + pull)
-    cells_P, pull = table.sums_PF[:, 0].astype(np.float64), table.strength_F[0]
-    mean_P = (table.sums_PF[:, 1] / UNIT - cells_P * expected_P) / (cells_P + pull)
+    own_PF, pull = table.sums_PF, table.strength_F[0]
+    cells_P = own_PF[:, 0].astype(np.float64)
+    mean_P = (own_PF[:, 1] / UNIT - cells_P * expected_P) / (cells_P + pull)
     log_B = np.log(head.bins.lower_B)
     total = head.base_B @ log_B**2 - (head.base_B @ log_B) ** 2
     return mean_P, np.sqrt(total * pull / (1 + pull) / (cells_P + pull))

@@ -20,13 +20,13 @@ from tallyfold.posterior.derived_axis import (
     resized_keys,
     rows_of_keys,
 )
+from tallyfold.posterior.whole_sums import UNIT, WholeSums
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
+Values = npt.NDArray[np.integer]
 
-UNIT = 2**16
-"""Numbers that are no whole ones are summed in units of 1 / UNIT: sums are exact in any order."""
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
@@ -57,14 +57,14 @@ class Statistics:
         value_VF = _functions(value_V, thresholds_T)[:, 1:] / UNIT
         return cls(thresholds_T, times_V @ value_VF / times_V.sum())
 
-    def values(self, counts_N: Ints) -> Ints:
+    def values(self, counts_N: Ints) -> Values:
         """Return the functions of each count, in whole units."""
         return _functions(counts_N, self.thresholds_T)
 
 
-def _functions(counts_N: Ints, thresholds_T: Ints) -> Ints:
-    logs_N = np.round(np.log(counts_N) * UNIT).astype(np.int64)
-    steps = [(counts_N > t) * np.int64(UNIT) for t in thresholds_T.tolist()]
+def _functions(counts_N: Ints, thresholds_T: Ints) -> Values:
+    logs_N = np.round(np.log(counts_N) * UNIT).astype(np.int32)
+    steps = [(counts_N > t) * np.int32(UNIT) for t in thresholds_T.tolist()]
     return np.stack([np.ones_like(logs_N), logs_N, *steps], axis=1)
 
 
@@ -76,7 +76,7 @@ class MarginTable:
     ----------
     axes, sizes, keys_P
         As in `DerivedAxis`: which axes, their sizes, and the combinations seen.
-    sums_PF
+    sums
         The number of cells, then sums in units of 1 / UNIT.
     strength_F
         After how many cells a combination's own mean counts as much as that of all cells, for each
@@ -86,8 +86,13 @@ class MarginTable:
     axes: tuple[int, ...]
     sizes: tuple[int, ...]
     keys_P: Ints
-    sums_PF: npt.NDArray[np.integer]
+    sums: WholeSums
     strength_F: Floats
+
+    @property
+    def sums_PF(self) -> Values:
+        """The sums as one array."""
+        return self.sums.dense()
 
     def rows_of(self, indices_NM: npt.NDArray[np.integer[Any]]) -> Ints:
         """Return the rows of cells; the number of rows for combinations never seen."""
@@ -96,9 +101,9 @@ class MarginTable:
     def sums_at(self, row_N: Ints) -> Ints:
         """Return the sums at rows; zeros for combinations never seen."""
         if len(self.keys_P) == 0:
-            return np.zeros((len(row_N), self.sums_PF.shape[1]), dtype=np.int64)
+            return np.zeros((len(row_N), self.sums.n_columns), dtype=np.int64)
         seen_N = row_N < len(self.keys_P)
-        sums_NF = self.sums_PF[np.where(seen_N, row_N, 0)].astype(np.int64)
+        sums_NF = self.sums.at(np.where(seen_N, row_N, 0))
         sums_NF[~seen_N] = 0
         return sums_NF
 
@@ -107,22 +112,15 @@ class MarginTable:
         sizes = tuple(shape[axis] for axis in self.axes)
         return replace(self, sizes=sizes, keys_P=resized_keys(self.keys_P, self.sizes, sizes))
 
-    def added(self, key_N: Ints, value_NF: Ints) -> MarginTable:
+    def added(self, key_N: Ints, value_NF: Values) -> MarginTable:
         """Return the table with the values of further cells in its sums."""
         new_U, row_N = np.unique(key_N, return_inverse=True)
         sums_UF = np.zeros((len(new_U), value_NF.shape[1]), dtype=np.int64)
         np.add.at(sums_UF, row_N, value_NF)
-        if not len(self.keys_P):
-            return replace(self, keys_P=new_U, sums_PF=compact(sums_UF))
         more_U, before_U = missing_keys(new_U, self.keys_P)
         keys_P = np.insert(self.keys_P, before_U, more_U)
-        sums_PF = np.insert(self.sums_PF, before_U, 0, axis=0)
         row_U = rows_of_keys(new_U, keys_P)
-        sums_UF += sums_PF[row_U]
-        if compact(sums_UF).dtype != sums_PF.dtype:
-            sums_PF = sums_PF.astype(np.int64)
-        sums_PF[row_U] = sums_UF
-        return replace(self, keys_P=keys_P, sums_PF=sums_PF)
+        return replace(self, keys_P=keys_P, sums=self.sums.added(before_U, row_U, sums_UF))
 
     def inputs(self, sums_NF: Ints, mean_F: Floats, scale: float = 1.0) -> Singles:
         """Return a network's inputs: ln(1 + cells), and means pulled to those of all cells.
@@ -135,39 +133,38 @@ class MarginTable:
         return np.hstack([np.log1p(cells_N1), shrunk_NF]).astype(np.float32)
 
 
-def compact(sums_PF: Ints) -> npt.NDArray[np.integer]:
-    """Return sums as 32-bit integers, if they fit."""
-    fits = np.abs(sums_PF).max(initial=0) < 2**31
-    return sums_PF.astype(np.int32) if fits else sums_PF
-
-
-def pull_strength(
-    value_NF: Ints,
-    sums_PF: npt.NDArray[np.integer],
-    least: float,
-    most: float = 100.0,
-    times_N: Ints | None = None,
-) -> Floats:
-    """Return the variance inside of combinations over that between them, by moments.
+def value_moments(value_NF: Values, times_N: Ints | None = None) -> tuple[Floats, Floats]:
+    """Return the variances of values but the first, and the sums of their squares.
 
     `times_N` says how often each row of values occurs; None: once.
     """
-    cells_P = sums_PF[:, 0].astype(np.float64)
-    several_P = cells_P > 1
     number_NF = value_NF[:, 1:] / UNIT
-    if several_P.sum() <= 20:
-        return np.full(number_NF.shape[1], 10.0)
     if times_N is None:
-        all_F, squares_F = number_NF.var(axis=0) + 1e-12, (number_NF**2).sum(axis=0)
-    else:
-        mean_F, squares_F = times_N @ number_NF / times_N.sum(), times_N @ number_NF**2
-        all_F = times_N @ (number_NF - mean_F) ** 2 / times_N.sum() + 1e-12
-    total_PF = sums_PF[several_P, 1:] / UNIT
+        return number_NF.var(axis=0) + 1e-12, (number_NF**2).sum(axis=0)
+    mean_F, squares_F = times_N @ number_NF / times_N.sum(), times_N @ number_NF**2
+    return times_N @ (number_NF - mean_F) ** 2 / times_N.sum() + 1e-12, squares_F
+
+
+def pull_strength(
+    moments: tuple[Floats, Floats], sums: WholeSums, least: float, most: float = 100.0
+) -> Floats:
+    """Return the variance inside of combinations over that between them, by moments.
+
+    `moments` are those of all cells' values; see `value_moments`.
+    """
+    all_F, squares_F = moments
+    if (sums.columns[0] > 1).sum() <= 20:
+        return np.full(len(all_F), 10.0)
+    lone_F, between_F, n_more = np.zeros_like(all_F), np.zeros_like(all_F), 0.0
+    for sums_BF in sums.blocks():
+        cells_B = sums_BF[:, 0].astype(np.float64)
+        several_B = cells_B > 1
+        total_BF = sums_BF[several_B, 1:] / UNIT
+        lone_F += ((sums_BF[~several_B, 1:] / UNIT) ** 2).sum(axis=0)
+        between_F += (total_BF**2 / cells_B[several_B, None]).sum(axis=0)
+        n_more += (cells_B[several_B] - 1).sum()
     # sums of squares over combinations of several cells: all cells' less the lone ones'
-    lone_F = (sums_PF[~several_P, 1:] / UNIT) ** 2
-    squares_F = squares_F - lone_F.sum(axis=0)
-    inside_F = squares_F - (total_PF**2 / cells_P[several_P, None]).sum(axis=0)
-    inside_F /= np.maximum((cells_P[several_P] - 1).sum(), 1)
+    inside_F = (squares_F - lone_F - between_F) / np.maximum(n_more, 1)
     ratio_F = inside_F / np.maximum(all_F - inside_F, 0.01 * all_F)
     return np.asarray(np.clip(ratio_F, least, most))
 

@@ -7,25 +7,43 @@ processes makes the same head.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tallyfold.data.hashing import cell_hashes, mixed
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.kernels.margins import Grouping, out_of_fold_sums, sums_by_fold
-from tallyfold.posterior.count_head import CountHead, histogram_head
+from tallyfold.inference.head.rest import RestOfCells
+from tallyfold.kernels.fold_inputs import FoldedCells, Pull, write_fold_inputs
+from tallyfold.kernels.margins import Grouping, sums_by_fold
+from tallyfold.posterior.count_head import (
+    INPUT_LIMIT,
+    N_RESIDUALS,
+    CountHead,
+    HeadStage,
+    histogram_head,
+)
 from tallyfold.posterior.derived_axis import combination_keys, countable
-from tallyfold.posterior.margins import MarginTable, axis_sets, compact, pull_strength
+from tallyfold.posterior.margins import (
+    MarginTable,
+    Values,
+    axis_sets,
+    pull_strength,
+    value_moments,
+)
+from tallyfold.posterior.whole_sums import UNIT, WholeSums
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 N_FOLDS = 10
+N_PARTS = 5
+"""Of the folds: a nested sum leaves out a part of them, besides a cell's own fold."""
+FOLDS_PER_PART = N_FOLDS // N_PARTS
 MOST_CELLS = 4_000_000
 """More cells than these are not trained on: some are drawn, and margins are of the others."""
 LEAST_STRENGTH, LEAST_RESIDUAL_STRENGTH = 0.3, 1.0
@@ -64,7 +82,7 @@ class HeadCells:
     n_first: int
     shape: tuple[int, ...]
     histogram: tuple[Ints, Ints]
-    rest: TrainingCells | None
+    rest: RestOfCells | None
     scale: tuple[int, int] | str | None
     seed: int
 
@@ -82,22 +100,14 @@ class HeadCells:
         `held_out` are those of the cells that stand first: what another fit has not seen. Cells of
         a group, if groups are given, are in the same fold.
         """
-        hash_N = _hashes(cells.indices_NM, seed)
-        chosen_N = np.ones(len(cells), dtype=bool)
-        rest = None
         if cells.n_cells > MOST_CELLS:
-            share = MOST_CELLS / cells.n_cells
-            chosen_N = hash_N < np.uint64(int(share * 2.0**64))
-            kept = ~chosen_N
-            rest = TrainingCells.of(
-                cells.shape,
-                np.asfortranarray(cells.indices_NM[kept]),
-                cells.counts_N[kept],
-                cells.group,
-            )
+            below = np.uint64(int(MOST_CELLS / cells.n_cells * 2.0**64))
+            chosen_N, rest = RestOfCells.drawn(cells, lambda part: _hashes(part, seed) < below)
+        else:
+            chosen_N, rest = np.ones(len(cells), dtype=bool), None
         gather = cells.group.all_gather
         indices_NM = np.asfortranarray(gather(np.ascontiguousarray(cells.indices_NM[chosen_N])))
-        counts_N, hash_N = gather(cells.counts_N[chosen_N]), gather(hash_N[chosen_N])
+        counts_N, hash_N = gather(cells.counts_N[chosen_N]), _hashes(indices_NM, seed)
         drawn_N = hash_N
         if groups_N is not None:
             drawn_N = cell_hashes(np.full(len(hash_N), seed, np.uint64), [groups_N[chosen_N]])
@@ -140,7 +150,7 @@ class HeadCells:
         return self.constant.bins.bin_of(self.drawn_counts_N)
 
     @cached_property
-    def value_NF(self) -> Ints:
+    def value_NF(self) -> Values:
         """The functions of each cell's count."""
         return self.constant.statistics.values(self.counts_N)
 
@@ -153,86 +163,119 @@ class HeadCells:
     @cached_property
     def groupings(self) -> list[Grouping]:
         """The cells by combination, for every set of axes."""
-        return [Grouping.of(self._keys(axes, self.indices_NM)) for axes in self.axis_sets]
-
-    def _keys(self, axes: tuple[int, ...], indices_NM: npt.NDArray[Any]) -> Ints:
-        return combination_keys(indices_NM, axes, [self.shape[axis] for axis in axes])
+        sizes = [[self.shape[axis] for axis in axes] for axes in self.axis_sets]
+        pairs = zip(self.axis_sets, sizes, strict=True)
+        return [Grouping.of(combination_keys(self.indices_NM, *pair)) for pair in pairs]
 
     # -- margins ----------------------------------------------------------------------------------
 
     @cached_property
     def head(self) -> CountHead:
         """A head that predicts the histogram of all counts, with the margins that training has."""
-        tables = []
-        for number, axes in enumerate(self.axis_sets):
-            if self.rest is None:
-                keys_P = self.groupings[number].keys_P
-                sums_PF = self.groupings[number].sums(self.value_NF)
-                strength_F = pull_strength(self.value_NF, sums_PF, LEAST_STRENGTH)
-            else:
-                keys_P, sums_PF = self._sums_of_rest(axes, self.rest)
-                value_V, times_V = self.rest.histogram  # of all processes
-                values = self.constant.statistics.values(value_V)
-                strength_F = pull_strength(values, sums_PF, LEAST_STRENGTH, times_N=times_V)
+        if self.rest is not None:
+            tables = self.rest.tables(self.axis_sets, self.constant.statistics, LEAST_STRENGTH)
+            return replace(self.constant, tables=tables)
+        moments, made = value_moments(self.value_NF), []
+        for axes, grouping in zip(self.axis_sets, self.groupings, strict=True):
+            sums = WholeSums.of([grouping.sums(self.value_NF)])
+            strength_F = pull_strength(moments, sums, LEAST_STRENGTH)
             sizes = tuple(self.shape[axis] for axis in axes)
-            tables.append(MarginTable(axes, sizes, keys_P, compact(sums_PF), strength_F))
-        return replace(self.constant, tables=tuple(tables))
-
-    def _sums_of_rest(self, axes: tuple[int, ...], rest: TrainingCells) -> tuple[Ints, Ints]:
-        """Sum over the cells that are not trained on, of all processes."""
-        values = self.constant.statistics.values(rest.counts_N)
-        own = Grouping.of(self._keys(axes, rest.indices_NM))
-        keys_P, sums_PF = own.keys_P, own.sums(values)
-        if rest.group.size > 1:
-            all_ = Grouping.of(rest.group.all_gather(keys_P))
-            keys_P, sums_PF = all_.keys_P, all_.sums(rest.group.all_gather(sums_PF))
-        return keys_P, sums_PF
+            made.append(MarginTable(axes, sizes, grouping.keys_P, sums, strength_F))
+        return replace(self.constant, tables=tuple(made))
 
     def inputs(self) -> Singles:
-        """Return the inputs of all cells, from the cells of other folds."""
+        """Return the inputs of all cells, as `inputs_by_table` does, side by side."""
+        return np.hstack(list(self.inputs_by_table()))
+
+    def inputs_by_table(self) -> Iterator[Singles]:
+        """Yield the inputs of all cells that come from each table: from the cells of other folds.
+
+        Tables come one by one, so that those of one alone are in memory.
+        """
         if self.rest is not None:
             tables = self.head.tables
-            return self.head.inputs([t.sums_at(t.rows_of(self.indices_NM)) for t in tables])
-        return self.inputs_besides(-1)
+            sums = (table.sums_at(table.rows_of(self.indices_NM)) for table in tables)
+            return self.head.inputs_by_table(sums)
+        return (self._written(number) for number in range(len(self.groupings)))
 
-    def inputs_besides(self, fold: int) -> Singles:
-        """Return inputs that leave out one more fold than each cell's own; -1: none."""
-        n_left = N_FOLDS - 1 - (fold >= 0)
-        return self.head.inputs(self.out_of_fold(fold), N_FOLDS / n_left)
+    def inputs_besides(self, part: int, stage: HeadStage) -> Singles:
+        """Return what `inputs` does, as a stage wants it, a table (T) after the other.
 
-    def out_of_fold(self, besides: int = -1) -> list[Ints]:
-        """Return sums at each cell over the cells of other folds, for every set of axes."""
-        return [
-            out_of_fold_sums(grouping, self.fold_N, self.value_NF, N_FOLDS, besides)
-            for grouping in self.groupings
-        ]
+        They leave out a part of the folds besides each cell's own fold; -1: none.
+        """
+        width = self.head.n_functions
+        centre_TF, spread_TF = (
+            each.reshape(-1, width).astype(np.float32) for each in (stage.centre_D, stage.spread_D)
+        )
+        z_TNF = np.empty((len(self.groupings), len(self), width), dtype=np.float32)
+        for number, z_NF in enumerate(z_TNF):
+            standard = centre_TF[number], spread_TF[number]
+            self._write(number, part, standard, INPUT_LIMIT, z_NF)
+        return z_TNF
+
+    def _written(self, number: int) -> Singles:
+        """Return the inputs that come from a table, as they are."""
+        width = self.head.n_functions
+        x_NF = np.empty((len(self), width), dtype=np.float32)
+        zero_F, one_F = np.zeros(width, np.float32), np.ones(width, np.float32)
+        self._write(number, -1, (zero_F, one_F), np.inf, x_NF)
+        return x_NF
+
+    def _write(
+        self, number: int, part: int, standard: tuple[Singles, Singles], limit: float, z_NF: Singles
+    ) -> None:
+        first = max(part, 0) * FOLDS_PER_PART
+        besides = range(first, first + FOLDS_PER_PART if part >= 0 else first)
+        cells, value_VF = self._folded
+        pulled = self.head.tables[number].strength_F, self.constant.statistics.mean_F
+        scale = N_FOLDS / (N_FOLDS - 1 - len(besides))
+        pull = Pull(scale, 1 / UNIT, *pulled, *standard, limit)
+        write_fold_inputs(cells[number], value_VF, N_FOLDS, besides, pull, z_NF)
+
+    @cached_property
+    def _folded(self) -> tuple[list[FoldedCells], Values]:
+        """The cells in the order of every grouping, and the values of distinct counts."""
+        value_V, row_N = np.unique(self.counts_N, return_inverse=True)
+        short: type[np.integer] = np.int16 if len(value_V) < 2**15 else np.int32
+        row_N = row_N.astype(short)
+        cells = [FoldedCells.of(grouping, self.fold_N, row_N) for grouping in self.groupings]
+        return cells, self.constant.statistics.values(value_V)
 
     # -- residuals --------------------------------------------------------------------------------
 
-    def with_residuals(self, residual_N2: Ints) -> CountHead:
+    def with_residuals(self, residual_N2: Values) -> CountHead:
         """Return the head with sums of residuals in its tables."""
-        tables = []
+        cells_N1 = np.ones((len(self), 1), dtype=residual_N2.dtype)
+        value_N3, tables = np.hstack([cells_N1, residual_N2]), []
+        moments = value_moments(value_N3)
         for table, grouping in zip(self.head.tables, self.groupings, strict=True):
-            cells_N1 = np.ones((len(self), 1), dtype=np.int64)
-            value_N3 = np.hstack([cells_N1, residual_N2])
             sums_P3 = grouping.sums(value_N3)
-            strength_2 = pull_strength(value_N3, sums_P3, LEAST_RESIDUAL_STRENGTH)
+            strength_2 = pull_strength(moments, WholeSums.of([sums_P3]), LEAST_RESIDUAL_STRENGTH)
             tables.append(
-                MarginTable(
-                    table.axes, table.sizes, table.keys_P,
-                    compact(np.hstack([table.sums_PF, sums_P3[:, 1:]])),
-                    np.append(table.strength_F, strength_2),
+                replace(
+                    table,
+                    sums=table.sums.beside(WholeSums.of([sums_P3[:, 1:]])),
+                    strength_F=np.append(table.strength_F, strength_2),
                 )
-            )  # fmt: skip
+            )
         return replace(self.head, tables=tuple(tables))
 
-    def residual_sums(self, residuals: list[Ints]) -> list[Ints]:
-        """Return sums of residuals at each cell, those that know nothing of the cell's fold.
+    def residual_sums(self, value_NK3: Values) -> Iterator[Ints]:
+        """Yield sums of residuals at each cell, those that know nothing of the cell's fold.
 
-        The k-th of `residuals` are those of predictions that leave fold k out.
+        The k-th values of a cell are one, and residuals of predictions that leave the k-th part of
+        the folds out.
         """
-        residual_NKF = np.ascontiguousarray(np.stack(residuals, axis=1))
-        return [sums_by_fold(grouping, self.fold_N, residual_NKF) for grouping in self.groupings]
+        part_N = self.fold_N // np.int8(FOLDS_PER_PART)
+        for grouping in self.groupings:
+            yield sums_by_fold(grouping, part_N, value_NK3)
+
+    def residual_inputs(self, head: CountHead, value_NK3: Values) -> Iterator[Singles]:
+        """Yield the inputs that come from each table's residuals."""
+        scale = N_PARTS / (N_PARTS - 1)
+        for table, sums_N3 in zip(head.tables, self.residual_sums(value_NK3), strict=True):
+            cells_N1 = scale * sums_N3[:, :1] + table.strength_F[-N_RESIDUALS:]
+            yield (sums_N3[:, 1:] * (scale / UNIT) / cells_N1).astype(np.float32)
 
 
 def _hashes(indices_NM: npt.NDArray[np.int32], seed: int) -> npt.NDArray[np.uint64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Outcome, Phase
 from tallyfold.inference.fit.stopping import StoppingRules
-from tallyfold.inference.head.cells import N_FOLDS, HeadCells
+from tallyfold.inference.head.cells import N_PARTS, HeadCells
 from tallyfold.inference.head.recipe import SMALL, Recipe, recipe_for, second_recipe
 from tallyfold.inference.head.training import (
     MOST_LOOKED_AT,
@@ -21,12 +21,19 @@ from tallyfold.inference.head.training import (
     advance,
     first_member,
     held_out_rows,
-    log_scores,
     widened,
 )
 from tallyfold.kernels.blas import side_by_side
-from tallyfold.kernels.head_network import HeadNetwork
-from tallyfold.posterior.count_head import N_RESIDUALS, CountHead, HeadStage, residuals, with_base
+from tallyfold.kernels.head_network import HeadNetwork, expectations, log_likelihoods
+from tallyfold.posterior.count_head import (
+    CELLS_AT_ONCE,
+    N_RESIDUALS,
+    CountHead,
+    HeadStage,
+    residual_functions,
+    residuals,
+    with_base,
+)
 from tallyfold.probability.categorical import CategoricalCounts
 from tallyfold.probability.lomax import LomaxTail
 
@@ -109,7 +116,7 @@ class HeadStep:
             )  # fmt: skip
             looked_at = slice(held_out.start, min(held_out.stop, held_out.start + MOST_LOOKED_AT))
             bin_N = self.cells.drawn_bin_N[looked_at]
-            return member, log_scores(member.params_P, network, z_ND[looked_at], bin_N)
+            return member, log_likelihoods(network, member.params_P, z_ND[looked_at], bin_N)
 
         trained = side_by_side(train, range(self.recipe.n_members))
         members = tuple(member for member, _ in trained)
@@ -126,14 +133,21 @@ class HeadStep:
 
     @cached_property
     def _own_inputs(self) -> tuple[HeadStage, Singles]:
-        return self._standardised(self.cells.inputs())
+        return self._standardised(self.cells.inputs_by_table(), self.cells.head.n_functions)
 
-    def _standardised(self, x_ND: Singles) -> tuple[HeadStage, Singles]:
-        centre_D = np.asarray(x_ND.mean(axis=0, dtype=np.float64))
-        spread_D = np.asarray(x_ND.std(axis=0, dtype=np.float64)) + 1e-6
-        none = np.empty((0, 0), dtype=np.float32)
-        stage = HeadStage(centre_D, spread_D, none, self.recipe.n_hidden)
-        return stage, stage.standardised(x_ND[self.cells.order_N])
+    def _standardised(self, tables: Iterable[Singles], width: int) -> tuple[HeadStage, Singles]:
+        """Return how inputs are standardised, and they in the drawn order, table by table."""
+        none, stages = np.empty((0, 0), dtype=np.float32), []
+        z_ND = np.empty((len(self.cells), len(self.cells.axis_sets) * width), dtype=np.float32)
+        for number, x_NF in enumerate(tables):
+            centre_F = np.asarray(x_NF.mean(axis=0, dtype=np.float64))
+            spread_F = np.asarray(x_NF.std(axis=0, dtype=np.float64)) + 1e-6
+            stages.append(HeadStage(centre_F, spread_F, none, self.recipe.n_hidden))
+            own_NF = z_ND[:, number * width : (number + 1) * width]
+            own_NF[:] = stages[-1].standardised(x_NF[self.cells.order_N])
+        centre_D = np.concatenate([stage.centre_D for stage in stages])
+        spread_D = np.concatenate([stage.spread_D for stage in stages])
+        return HeadStage(centre_D, spread_D, none, self.recipe.n_hidden), z_ND
 
     def _network(self, z_ND: Singles) -> HeadNetwork:
         return HeadNetwork(z_ND.shape[1], self.recipe.n_hidden, self.cells.head.shapes_QB)
@@ -148,7 +162,8 @@ class HeadStep:
 
         def score(number: int) -> Floats:
             rows = self.held_out_rows(number)
-            return log_scores(params_MP[number], network, z_ND[rows], self.cells.drawn_bin_N[rows])
+            bin_N = self.cells.drawn_bin_N[rows]
+            return log_likelihoods(network, params_MP[number], z_ND[rows], bin_N)
 
         return np.concatenate(side_by_side(score, range(len(params_MP))))
 
@@ -240,19 +255,39 @@ class ResidualStep(HeadStep):
 
     def _make(self, params_MP: Singles) -> tuple[CountHead, HeadStage, Singles]:
         """Sum residuals: those at a cell know nothing of the cell's fold, in any way."""
-        cells = self.cells
+        cells, head = self.cells, self.cells.head
         stage = replace(self.first._own_inputs[0], params_MP=params_MP)
+        network = HeadNetwork(len(stage.centre_D), stage.n_hidden, head.shapes_QB)
+        function_B2 = residual_functions(head.bins, head.base_B)
+        bin_N = head.bins.bin_of(cells.counts_N)
+        own_N2 = np.empty((len(cells), N_RESIDUALS), dtype=np.int32)
+        value_NK3 = np.ones((len(cells), N_PARTS, 1 + N_RESIDUALS), dtype=np.int32)
 
-        def of(fold: int) -> Ints:
-            z_ND = stage.standardised(cells.inputs_besides(fold))
-            prob_NB = stage.probabilities(cells.head.shapes_QB, z_ND)
-            return residuals(cells.head.bins, cells.counts_N, prob_NB, cells.head.base_B)
+        def write(part: int) -> None:
+            z_TNF = cells.inputs_besides(part, stage)
+            found_N2 = own_N2 if part < 0 else value_NK3[:, part, 1:]
+            for start in range(0, len(cells), CELLS_AT_ONCE):
+                some = slice(start, start + CELLS_AT_ONCE)
+                z_CD = np.concatenate(list(z_TNF[:, some]), axis=1)
+                expected_C2 = expectations(network, params_MP, z_CD, function_B2)
+                found_N2[some] = residuals(function_B2, bin_N[some], expected_C2)
 
-        own, *by_fold = side_by_side(of, range(-1, N_FOLDS))
-        head = cells.with_residuals(own)
-        pairs = zip(cells.out_of_fold(), cells.residual_sums(by_fold), strict=True)
-        x_ND = head.inputs([np.hstack(pair) for pair in pairs], N_FOLDS / (N_FOLDS - 1))
-        return (head, *self._standardised(x_ND))
+        side_by_side(write, range(-1, N_PARTS))
+        head = cells.with_residuals(own_N2)
+        tables = cells.residual_inputs(head, value_NK3)
+        return (head, *self._beside_first(*self._standardised(tables, N_RESIDUALS)))
+
+    def _beside_first(self, stage: HeadStage, z_ND: Singles) -> tuple[HeadStage, Singles]:
+        """Return the first stage's inputs and further ones, table by table."""
+
+        def joined(*parts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            by_table = [part.reshape(*part.shape[:-1], n_tables, -1) for part in parts]
+            return np.concatenate(by_table, axis=-1).reshape(*parts[0].shape[:-1], -1)
+
+        n_tables, (first, first_ND) = len(self.cells.axis_sets), self.first._own_inputs
+        centre_D = joined(first.centre_D, stage.centre_D)
+        spread_D = joined(first.spread_D, stage.spread_D)
+        return replace(stage, centre_D=centre_D, spread_D=spread_D), joined(first_ND, z_ND)
 
     def head_of(self, state: HeadState) -> CountHead:
         """Return the head of both stages; that of the first alone if the second is no better."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.inference.head.recipe import Recipe
-from tallyfold.kernels.head_network import HeadNetwork, loss_gradient, probabilities
+from tallyfold.kernels.head_network import HeadNetwork, loss_gradient
 
 Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -105,14 +105,6 @@ def advance(
         params_P -= np.float32(share * recipe.rate / (1 - keep ** (step + 1))) * mean_P / size
         params_P -= np.float32(share * recipe.decay) * decayed_P * params_P
     return Member(params_P, mean_P, square_P)
-
-
-def log_scores(
-    params_P: Singles, network: HeadNetwork, z_ND: Singles, bin_N: Ints
-) -> npt.NDArray[np.float64]:
-    """Return the log probability of each row's bin."""
-    prob_NB = probabilities(network, params_P, z_ND)
-    return np.log(np.maximum(prob_NB[np.arange(len(bin_N)), bin_N], 1e-30)).astype(np.float64)
 
 
 def _rows(start: int, batch: int, held_out: slice) -> slice | Ints:

@@ -29,13 +29,17 @@ def _frozen(*arrays: Floats) -> list[Floats]:
 
 @jit_sums
 def _inner(into_2H, hidden_H, out_H2, bias_2, x, y, unit_H):  # type: ignore[no-untyped-def]
-    """Write the hidden units; return what goes into the two softplus."""
+    """Write the hidden units; return what goes into the two softplus.
+
+    The loop that sums writes nothing: where it does, vectors are used only if what is written lies
+    far enough from what is read, and the order of the sum depends on addresses.
+    """
+    for h in range(len(hidden_H)):
+        unit_H[h] = max(into_2H[0, h] * x + into_2H[1, h] * y + hidden_H[h], 0.0)
     one, two = bias_2[0], bias_2[1]
     for h in range(len(hidden_H)):
-        unit = max(into_2H[0, h] * x + into_2H[1, h] * y + hidden_H[h], 0.0)
-        unit_H[h] = unit
-        one += unit * out_H2[h, 0]
-        two += unit * out_H2[h, 1]
+        one += unit_H[h] * out_H2[h, 0]
+        two += unit_H[h] * out_H2[h, 1]
     return one, two
 
 

@@ -12,7 +12,16 @@ CHUNKS = 256
 def out_of_fold_sums(order_N, indptr_P1, fold_N, value_NF, n_folds, besides):  # type: ignore[no-untyped-def]
     """Sum, for each cell, the values of its combination's cells outside of its fold."""
     sums_NF = np.empty(value_NF.shape, dtype=np.int64)
-    arguments = _edges(indptr_P1), order_N, indptr_P1, fold_N, value_NF, n_folds, besides, sums_NF
+    arguments = (
+        chunk_edges(indptr_P1),
+        order_N,
+        indptr_P1,
+        fold_N,
+        value_NF,
+        n_folds,
+        besides,
+        sums_NF,
+    )
     run_chunks(_rows, CHUNKS, *arguments)
     return sums_NF
 
@@ -20,12 +29,12 @@ def out_of_fold_sums(order_N, indptr_P1, fold_N, value_NF, n_folds, besides):  #
 def sums_by_fold(order_N, indptr_P1, fold_N, value_NKF):  # type: ignore[no-untyped-def]
     """Sum, for a cell of fold k, the k-th values of its combination's cells in other folds."""
     sums_NF = np.empty((len(fold_N), value_NKF.shape[2]), dtype=np.int64)
-    arguments = _edges(indptr_P1), order_N, indptr_P1, fold_N, value_NKF, sums_NF
+    arguments = chunk_edges(indptr_P1), order_N, indptr_P1, fold_N, value_NKF, sums_NF
     run_chunks(_rows_by_fold, CHUNKS, *arguments)
     return sums_NF
 
 
-def _edges(indptr_P1: Ints) -> Ints:
+def chunk_edges(indptr_P1: Ints) -> Ints:
     """Return the combinations that chunks of about as many cells begin with."""
     steps = np.linspace(0, indptr_P1[-1], CHUNKS + 1).astype(np.int64)
     edge_C1 = np.searchsorted(indptr_P1, steps, side="left")

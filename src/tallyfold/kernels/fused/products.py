@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from tallyfold.kernels.fused.jit import jit, jit_inline, jit_sums
+from tallyfold.kernels.fused.jit import jit, jit_sums
 
 LOW, HIGH = 1e-200, 1e200
 """Rates in between are safe to divide by; outside, sums are taken in logarithms."""
@@ -16,28 +16,6 @@ CAP = 1e290
 """No cell adds more than this, so that sums stay finite."""
 
 LOG_CAP = math.log(CAP)
-
-
-@jit_inline
-def multiply(own_W, one_W, two_W, start, product_P):  # type: ignore[no-untyped-def]
-    """Write one * two from column `start` on; return its inner product with own.
-
-    The loop that sums writes nothing: where it did, vectors were used only if what is written lies
-    far enough from what is read, and the order of the sum depended on addresses.
-    """
-    for k in range(len(product_P)):
-        product_P[k] = one_W[start + k] * two_W[start + k]
-    rate = 0.0
-    for k in range(len(product_P)):
-        rate += own_W[start + k] * product_P[k]
-    return rate
-
-
-@jit_inline
-def add_scaled(scale, product_P, start, sums_W):  # type: ignore[no-untyped-def]
-    """Add scale * product from column `start` on."""
-    for k in range(len(product_P)):
-        sums_W[start + k] += scale * product_P[k]
 
 
 @jit_sums

@@ -107,25 +107,31 @@ def add_signals(code, x_2B, v, w, tail_2B, sum_B):  # type: ignore[no-untyped-de
 
 @jit_sums
 def pull_back(code, grad_B, tail_B, x_B):  # type: ignore[no-untyped-def]
-    """Return the sum of gradient times activation; overwrite x by gradient times slope."""
+    """Return the sum of gradient times activation; overwrite x by gradient times slope.
+
+    The loops that sum write nothing, as in :mod:`tallyfold.kernels.fused.evidence`.
+    """
     total = _ZERO
     if code == RELU:
         for r in range(BLOCK):
             total += grad_B[r] * max(x_B[r], _ZERO)
+        for r in range(BLOCK):
             x_B[r] = grad_B[r] if x_B[r] > _ZERO else _ZERO
         return total
     _tails(x_B, tail_B)
     if code == SOFTPLUS:
         for r in range(BLOCK):
+            total += grad_B[r] * (max(x_B[r], _ZERO) + log2_one_plus(tail_B[r]))
+        for r in range(BLOCK):
             e = tail_B[r]
-            total += grad_B[r] * (max(x_B[r], _ZERO) + log2_one_plus(e))
             x_B[r] = grad_B[r] * ((_ONE if x_B[r] >= _ZERO else e) / (_ONE + e))
     else:
         for r in range(BLOCK):
             e = tail_B[r]
-            inverse = _ONE / (_ONE + e)
-            total += grad_B[r] * ((_ONE if x_B[r] >= _ZERO else e) * inverse)
-            x_B[r] = grad_B[r] * (e * inverse * inverse)
+            total += grad_B[r] * ((_ONE if x_B[r] >= _ZERO else e) / (_ONE + e))
+        for r in range(BLOCK):
+            inverse = _ONE / (_ONE + tail_B[r])
+            x_B[r] = grad_B[r] * (tail_B[r] * inverse * inverse)
     return total
 
 

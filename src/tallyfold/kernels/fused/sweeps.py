@@ -18,12 +18,11 @@ from tallyfold.kernels.fused.products import (
     LOG_CAP,
     LOW,
     add_in_logs,
-    add_scaled,
     log_rate,
-    multiply,
     multiply_rest,
     safe_log,
 )
+from tallyfold.kernels.fused.vectors import add_scaled, multiply
 from tallyfold.kernels.fused.visits import frozen, pack, sum_cells, sum_pieces, visit_cells
 from tallyfold.kernels.layout import AxisLayout, check_weights, reach_of
 from tallyfold.kernels.likelihoods import checked_dispersion, likelihood_code, log_constants
