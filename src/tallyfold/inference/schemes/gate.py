@@ -42,10 +42,15 @@ LEAST_CELLS = 2.0
 
 
 class Gate:
-    """The pairs of two axes among training cells, or no gate; made when first needed."""
+    """The pairs of two axes among training cells, or no gate; made when first needed.
 
-    def __init__(self, axes: Axes | None, cells: TrainingCells) -> None:
-        self.axes, self.cells = axes, cells
+    `pairs` may be given: those of more cells than these.
+    """
+
+    def __init__(
+        self, axes: Axes | None, cells: TrainingCells, pairs: GatePairs | None = None
+    ) -> None:
+        self.axes, self.cells, self._given = axes, cells, pairs
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -55,8 +60,8 @@ class Gate:
     @cached_property
     def pairs(self) -> GatePairs | None:
         """The pairs that were seen in any process."""
-        if self.axes is None:
-            return None
+        if self.axes is None or self._given is not None:
+            return self._given
         keys_P = np.unique(combination_keys(self.cells.indices_NM, self.axes, self.sizes))
         if self.cells.group.size > 1:
             keys_P = np.unique(self.cells.group.all_gather(keys_P))
@@ -234,20 +239,24 @@ def validation_score(step: GatedStep[S], state: S) -> float:
 
 
 def gate_choice(
-    sweeps: GatedStep[S], score: Callable[[Any, S], float] = validation_score
+    sweeps: GatedStep[S],
+    score: Callable[[Any, Any], float] = validation_score,
+    each: Callable[[Any], Any] = lambda step: step,
+    n_passes: int = CHOICE_PASSES,
 ) -> tuple[Phase, Callable[[Any], S]]:
     """Return a phase that chooses one of a step's gates, and what begins the step after it.
 
     Where combinations of labels add something, too, `score` must have it in: a gate of pairs with
-    hardly more than one cell each would win alone, and leave nothing to the components.
+    hardly more than one cell each would win alone, and leave nothing to the components. `each`
+    makes of the step for a gate what is advanced `n_passes` times in its place.
     """
     like: Any = sweeps
     small = replace(like, n_components=min(CHOICE_COMPONENTS, sweeps.n_components))
-    steps = tuple(replace(small, gate=number) for number in range(len(sweeps.gates)))
-    choice = GateChoice[S](steps, score)
-    phase = Phase("gate", choice, choice.start, StoppingRules(CHOICE_PASSES, scheduled=True))
+    steps = tuple(each(replace(small, gate=number)) for number in range(len(sweeps.gates)))
+    choice = GateChoice[Any](steps, score)
+    phase = Phase("gate", choice, choice.start, StoppingRules(n_passes, scheduled=True))
 
-    def begin(states: tuple[S, ...]) -> S:
+    def begin(states: tuple[Any, ...]) -> S:
         started: S = replace(like, gate=choice.chosen(states)).start()
         return started
 
