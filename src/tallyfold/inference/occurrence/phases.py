@@ -104,7 +104,9 @@ def occurrence_phases(
     looked_at = None
     if held_out is not None:
         looked_at = OccurrenceCells.of(held_out, cells.group, settings.seed)
-    gates = settings.gates if looked_at is None else possible_gates(settings.gates, cells)
+    counted, gates = Counted(cells, tensor.axes, cells.share), settings.gates
+    if looked_at is not None:
+        gates = possible_gates(gates, cells, counted.n_combinations)
     sweeps = CollapsedStep(
         cells=cells,
         share=cells.share,
@@ -116,7 +118,6 @@ def occurrence_phases(
         backend=settings.backend,
         held_out=looked_at,
     )
-    counted = Counted(cells, tensor.axes, cells.share)
     phases = []
     begin: Callable[[Any], CollapsedState] = sweeps.start
     if len(gates) > 1 and looked_at is not None:
@@ -159,7 +160,7 @@ def occurrence_phases(
     whole = replace(sweeps, cells=everything, share=everything.share, held_out=None)
     near = looked_at is not None and len(looked_at) >= LEAST_FOR_NETWORK
     weights = OccurrenceStep(sweeps, counted, looked_at, settings.seed, near)
-    last = LastPasses(whole, tensor.axes, weights)
+    last = LastPasses(whole, tensor.axes, weights, held_out)
     once = StoppingRules(1, patience=None, scheduled=True)
     n_last = LAST_PASSES if settings.batch_entities is None else PASSES_AFTER_BATCHES
 

@@ -160,7 +160,7 @@ class CollapsedStep:
             [1 / table.rate_DK for table in state.posterior.axes],
             cells.layouts[self._longest],
             self.prior_shape,
-            state.gate_table.mean_DK[gate.row_N, 0],
+            gate.multipliers(state.gate_table),
             backend=self.backend,
         )
         log_seen = group.all_reduce_number(found.log_seen)

@@ -177,7 +177,7 @@ class BatchStep:
             [1 / table.rate_DK for table in now.posterior.axes],
             drawn.cells.layouts[self.axis],
             self.sweeps.prior_shape,
-            now.gate_table.mean_DK[drawn.gate.row_N, 0],
+            drawn.gate.multipliers(now.gate_table),
             backend=self.sweeps.backend,
         )
         sums = [group.all_reduce(sums_DK) for sums_DK in found.sums]

@@ -24,6 +24,7 @@ from scipy.special import gammaln
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
+from tallyfold.kernels.margins import key_counts
 from tallyfold.posterior.closed_sums import ClosedSums, GatePairs
 from tallyfold.posterior.derived_axis import DerivedAxis, combination_keys, rows_of_keys
 from tallyfold.posterior.gamma_posterior import GammaTable
@@ -62,10 +63,15 @@ class Gate:
         """The pairs that were seen in any process."""
         if self.axes is None or self._given is not None:
             return self._given
-        keys_P = np.unique(combination_keys(self.cells.indices_NM, self.axes, self.sizes))
+        return GatePairs.of(self.axes, self.sizes, self._keys_P)
+
+    @cached_property
+    def _keys_P(self) -> npt.NDArray[np.int64]:
+        assert self.axes is not None
+        keys_P, _ = key_counts(combination_keys(self.cells.indices_NM, self.axes, self.sizes))
         if self.cells.group.size > 1:
             keys_P = np.unique(self.cells.group.all_gather(keys_P))
-        return GatePairs.of(self.axes, self.sizes, keys_P)
+        return keys_P
 
     @cached_property
     def row_N(self) -> npt.NDArray[np.int32]:
@@ -81,7 +87,15 @@ class Gate:
     @property
     def n_rows(self) -> int:
         """The pairs seen, and one for all others."""
-        return 1 if self.pairs is None else len(self.pairs.keys_P) + 1
+        if self.axes is None:
+            return 1
+        return len(self._keys_P if self._given is None else self._given.keys_P) + 1
+
+    def multipliers(self, table: GammaTable) -> Floats:
+        """Return the mean multiplier of each of this process's cells."""
+        if self.axes is None:
+            return np.full(len(self.cells), table.mean_DK[0, 0])
+        return np.asarray(table.mean_DK[self.row_N, 0])
 
     def rows(self, positions_NM: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         """Return the pair of each cell; the last row for those without any."""
@@ -134,22 +148,24 @@ def _best_gate_shape(counts_P: Floats, exposure_P: Floats, rest: float, n_rest: 
     return float(np.exp(minimize_scalar(loss, bounds=(low, high), method="bounded").x))
 
 
-def possible_gates(gates: Sequence[Axes | None], cells: TrainingCells) -> tuple[Axes | None, ...]:
+def possible_gates(
+    gates: Sequence[Axes | None],
+    cells: TrainingCells,
+    n_pairs: Callable[[Axes], int] | None = None,
+) -> tuple[Axes | None, ...]:
     """Return the gates to choose from without those whose pairs have hardly more than one cell.
 
-    A gate that a user named is not chosen: it stays.
+    A gate that a user named is not chosen: it stays. `n_pairs` says how many pairs two axes have,
+    where that is known already.
     """
     if len(gates) < 2:
         return tuple(gates)
 
-    def has_cells(axes: Axes) -> bool:
-        sizes = [cells.shape[axis] for axis in axes]
-        keys_P = np.unique(combination_keys(cells.indices_NM, axes, sizes))
-        if cells.group.size > 1:
-            keys_P = np.unique(cells.group.all_gather(keys_P))
-        return cells.n_cells >= LEAST_CELLS * len(keys_P)
+    def counted(axes: Axes) -> int:
+        return Gate(axes, cells).n_rows - 1
 
-    return tuple(axes for axes in gates if axes is None or has_cells(axes))
+    number = n_pairs or counted
+    return tuple(a for a in gates if a is None or cells.n_cells >= LEAST_CELLS * number(a))
 
 
 @dataclass(frozen=True)
