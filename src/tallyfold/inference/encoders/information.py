@@ -160,7 +160,9 @@ def with_widths(
     backend: str = "auto",
 ) -> GammaPosterior:
     """Return a completed posterior whose intervals are as wide as the information demands."""
-    multiplier_N = posterior.multipliers(cells.indices_NM)
+    multiplier_N = np.broadcast_to(1.0, len(cells))  # no array of all cells for nothing
+    if posterior.derived:
+        multiplier_N = posterior.multipliers(cells.indices_NM)
     means = [table.rows(slice(-1)).mean_DK for table in posterior.axes]
     fisher_N, by_axis = cells_information(
         means, cells, multiplier_N, information, prior_shape, range(len(means)), backend

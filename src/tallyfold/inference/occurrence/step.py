@@ -202,6 +202,7 @@ class LastPasses:
     def result(self, state: OccurrenceState) -> tuple[GammaPosterior, Occurrence]:
         """Return the posterior of the factors, and all else that tells whether there is a count."""
         gammas = self.sweeps.complete_posterior(state.factors)
+        self.sweeps.cells.forget_layouts()
         occurrence = self.counted.occurrence(state.weights)
         prior_rate_M = self.sweeps.prior_shape * state.factors.prior_rate_M
         near = self.learner.neighbours(state.factors) if len(state.weights.out_H) else None
