@@ -146,9 +146,9 @@ def test_describe_tells_what_auto_would_take(run, files, zeros):
 
 
 def test_what_needs_missing_zeros_names_the_option(run, events, tmp_path):
-    given = ("--set", "batch_entities=5", "--out", tmp_path / "m")
+    given = ("--set", "likelihood=auto", "--out", tmp_path / "m")
     result = run("fit", events, *AXES, *QUICK, *given)
     assert result.code == 2
-    assert "`batch_entities` has no effect with observed zeros" in result.err
+    assert "likelihood='auto' has no effect with observed zeros" in result.err
     assert "(Here: --zeros missing.)" in result.err
     assert run("fit", events, *AXES, *QUICK, *given, "--zeros", "missing").code == 0

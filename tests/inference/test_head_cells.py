@@ -183,3 +183,32 @@ def test_margins_of_the_others_are_pulled_as_if_they_were_all(monkeypatch):
     for one, other in zip(cells.head.tables, whole.head.tables, strict=True):
         assert np.array_equal(one.sums_PF, other.sums_PF)
         assert one.strength_F == pytest.approx(other.strength_F, rel=1e-9)
+
+
+def test_in_the_end_margins_are_of_all_cells_however_few_are_trained_on(monkeypatch):
+    monkeypatch.setattr(head_cells, "MOST_CELLS", 40)
+    monkeypatch.setattr("tallyfold.inference.head.rest.CELLS_AT_ONCE", 9)
+    cells = of(TENSOR)
+    for _ in range(2):  # what was let go is made again
+        found = cells.all_tables()
+        monkeypatch.undo()
+        for one, other in zip(found, of(TENSOR).all_tables(), strict=True):
+            assert np.array_equal(one.keys_P, other.keys_P)
+            assert np.array_equal(one.sums_PF[:, 0], other.sums_PF[:, 0])
+            assert np.array_equal(one.sums_PF, of_all(cells, one))
+
+
+def of_all(cells, table):
+    """Return the sums of all cells, of the same functions of counts."""
+    key_N = np.ravel_multi_index(TENSOR.indices[:, list(table.axes)].T, table.sizes)
+    value_NF = cells.constant.statistics.values(TENSOR.counts)
+    return [value_NF[key_N == key].sum(axis=0).tolist() for key in table.keys_P]
+
+
+def test_margins_that_cannot_be_numbered_with_their_counts_are_the_same(monkeypatch):
+    monkeypatch.setattr(head_cells, "MOST_CELLS", 40)
+    wanted = of(TENSOR).head.tables
+    monkeypatch.setattr("tallyfold.inference.head.rest.LARGEST_KEY", 1)
+    for one, other in zip(of(TENSOR).head.tables, wanted, strict=True):
+        assert np.array_equal(one.keys_P, other.keys_P)
+        assert np.array_equal(one.sums_PF, other.sums_PF)

@@ -8,6 +8,7 @@ import pytest
 import tallyfold as tf
 from tallyfold.inference.cells.combinations import Combinations
 from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.encoders import information
 from tallyfold.inference.encoders.information import (
     cells_information,
     count_information,
@@ -81,6 +82,22 @@ def test_information_of_factors_is_that_of_the_full_matrix():
             np.testing.assert_allclose(found[axis][entity], expected, rtol=1e-8, atol=1e-12)
 
 
+def test_very_many_cells_are_looked_at_some_at_a_time(monkeypatch):
+    rng = np.random.default_rng(3)
+    means = [rng.gamma(1.0, size=(size, 3)) for size in (4, 5, 6)]
+    cells_NM = np.asfortranarray(rng.integers(0, 4, (80, 3)).astype(np.int32))
+    cells = TrainingCells.of((4, 5, 6), cells_NM, rng.integers(1, 5, 80))
+    multiplier_N = rng.gamma(2.0, size=80)
+    given = means, cells, multiplier_N, occurrence_information, 0.7, range(3), "numpy"
+    monkeypatch.setattr(information, "MOST_WORK", 1.0)
+    fisher_N, wanted = cells_information(*given)
+    monkeypatch.setattr(information, "LARGEST_PART", 23)
+    by_parts_N, found = cells_information(*given)
+    assert np.array_equal(by_parts_N, fisher_N)
+    for axis in range(3):
+        np.testing.assert_allclose(found[axis], wanted[axis], rtol=1e-12)
+
+
 def test_widening_keeps_means_and_never_narrows():
     """The widest shape is the prior's shape and what cells tell: here 1 + 4."""
     shape, rate = np.array([[50.0, 3.0]]), np.array([[10.0, 2.0]])
@@ -103,11 +120,11 @@ def test_widths_are_the_priors_shape_and_the_information_of_the_cells():
     derived = replace(found.derived_axis(), table=GammaTable(shape_P1, shape_P1 / 1.5))
     tables = [GammaTable(*rng.gamma(3.0, size=(2, size, 2))) for size in sizes]
     posterior = GammaPosterior(tuple(tables), (derived,)).completed(cells.seen)
-    information = information_of(COUNTS["poisson", True], None)
-    wide = with_widths(posterior, cells, information, 0.7, "numpy")
+    told = information_of(COUNTS["poisson", True], None)
+    wide = with_widths(posterior, cells, told, 0.7, "numpy")
     means = [table.mean_DK[:-1] for table in posterior.axes]
     fisher_N, by_axis = cells_information(
-        means, cells, np.full(60, 1.5), information, 0.7, range(3), "numpy"
+        means, cells, np.full(60, 1.5), told, 0.7, range(3), "numpy"
     )
     for axis, table in enumerate(wide.axes):
         seen = cells.seen[axis]

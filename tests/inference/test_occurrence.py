@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 
+import tallyfold as tf
+from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.occurrence.held_out import best_line, log_score, slopes
+from tallyfold.inference.occurrence.step import Counted
 from tallyfold.inference.occurrence.training import (
     Examples,
     Multipliers,
@@ -150,3 +153,24 @@ def test_parts_share_the_cells():
     assert judged.weight_Z.sum() + rest.weight_Z.sum() == pytest.approx(
         np.linspace(0.5, 3, 40).sum()
     )
+
+
+def test_counts_of_all_cells_grow_from_those_of_some():
+    tensor = tf.simulate((9, 8, 7), 2, density=0.4).tensor
+    some_N = np.arange(tensor.nnz) % 4 > 0
+    fewer, more = tensor.with_cells(some_N), tensor.with_cells(~some_N)
+    counted, wanted, grown = (
+        Counted(TrainingCells(each), tensor.axes, 1.0) for each in (fewer, tensor, tensor)
+    )
+    grown.grow_from(counted, more)
+    assert counted.n_combinations((0, 1)) == len(np.unique(fewer.indices[:, :2], axis=0))
+    weights = OccurrenceWeights.plain(3)
+    for _ in range(2):  # made from the others' counts, which are gone then
+        pairs = zip(grown.occurrence(weights).sets, wanted.occurrence(weights).sets, strict=True)
+        for found, other in pairs:
+            assert found.axes == other.axes
+            assert np.array_equal(found.keys_P, other.keys_P)
+            assert np.array_equal(found.counts_P, other.counts_P)
+            assert found.counts_P.dtype == np.int8
+            cells = np.array([[0, 0, 0], [8, 7, 6], [3, -1, 2]], dtype=np.int32)
+            assert np.array_equal(found.at(cells), other.at(cells))

@@ -6,7 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyfold import kernels
-from tallyfold.kernels.margins import Grouping, out_of_fold_sums, sums_by_fold
+from tallyfold.kernels import margins
+from tallyfold.kernels.margins import (
+    Grouping,
+    coded_sums,
+    key_counts,
+    out_of_fold_sums,
+    sums_by_fold,
+)
 
 N_FOLDS = 5
 
@@ -89,3 +96,28 @@ def test_sums_of_a_grouping_are_those_of_its_cells():
 def test_small_numbers_are_summed_without_overflow():
     grouping = Grouping.of(np.zeros(1000, dtype=np.int64))
     assert grouping.sums(np.full((1000, 1), 100, dtype=np.int8))[0, 0] == 100_000
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 10**6])
+@pytest.mark.parametrize("n_cells", [0, 1, 500])
+def test_sums_of_coded_cells_are_those_of_the_grouping(monkeypatch, at_once, n_cells):
+    monkeypatch.setattr(margins, "SUMMED_AT_ONCE", at_once)
+    key_N, _, value_VF = cells(n_cells + 6, 40)
+    key_N, value_VF = key_N[:n_cells], value_VF[:6]
+    row_N = np.random.default_rng(3).integers(0, 6, n_cells)
+    parts = list(coded_sums(key_N * 6 + row_N, value_VF))
+    assert len(parts) > 1 or at_once > 7 or n_cells < 2
+    grouping = Grouping.of(key_N)
+    assert np.array_equal(np.concatenate([keys_P for keys_P, _ in parts]), grouping.keys_P)
+    found = np.concatenate([sums_PF for _, sums_PF in parts])
+    assert np.array_equal(found, grouping.sums(value_VF[row_N]))
+
+
+@given(st.lists(st.integers(0, 9), max_size=400))
+def test_keys_are_counted(keys):
+    key_N = np.array(keys, dtype=np.int64)
+    wanted = np.unique(key_N, return_counts=True)
+    keys_P, counts_P = key_counts(key_N.copy())
+    assert np.array_equal(keys_P, wanted[0])
+    assert np.array_equal(counts_P, wanted[1])
+    assert counts_P.itemsize == (1 if max(wanted[1], default=0) < 128 else 2)

@@ -105,7 +105,6 @@ def test_who_chooses_is_not_told(said):
 @pytest.mark.parametrize(
     "given",
     [
-        {"batch_entities": 10},
         {"likelihood": "auto"},
         {"interactions": [("user", "item")], "amount": "negative-binomial"},
     ],

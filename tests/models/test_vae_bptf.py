@@ -565,7 +565,6 @@ def test_a_fit_that_diverges_hands_over_its_last_good_state(what, parts, monkeyp
         ({"interactions": [["axis_0", "axis_1"]], "validation": None}, "interactions"),
         ({"interactions": [["axis_0", "axis_1"]], "zeros": "observed"}, "interactions"),
         ({"batch_entities": 5, "validation": None}, "batch_entities"),
-        ({"batch_entities": 5, "zeros": "observed"}, "batch_entities"),
         ({"likelihood": "auto", "validation": None}, "likelihood='auto'"),
         ({"dispersion": 2.0}, "dispersion"),
     ],

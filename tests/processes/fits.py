@@ -24,6 +24,9 @@ FITS = {
     "bptf, compiled": lambda: tf.BPTF(n_components=3, max_iter=4, tol=0.0, backend="numba"),
     "head": lambda: tf.VAEBPTF(zeros="missing", n_components=2, max_iter=6),
     "complete logs": lambda: tf.VAEBPTF(zeros="auto", n_components=2, max_iter=6),
+    "complete logs, some entities at a time": lambda: tf.VAEBPTF(
+        zeros="observed", n_components=2, max_iter=12, batch_entities=10, amount="negative-binomial"
+    ),
     "complete logs, baskets": lambda: tf.VAEBPTF(
         zeros="observed", n_components=2, amount="negative-binomial", validation=0.4
     ),

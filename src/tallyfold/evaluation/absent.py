@@ -121,7 +121,9 @@ def _of_set(occurrences: Occurrences, counts: CombinationCounts, most: int) -> C
     width = int(most ** (1 / (1 + len(others))))
     busiest = [_busiest(tensor, axis, width) for axis in others]
     number = most // max(int(np.prod([len(labels) for labels in busiest])), 1)
-    order = np.argsort(-np.where(known_P, counts.counts_P, 0), kind="stable")[:number]
+    order = np.argsort(-np.where(known_P, counts.counts_P, 0).astype(np.float64), kind="stable")[
+        :number
+    ]
     order = order[known_P[order]]
     rows_RM = _product([np.arange(len(order)), *busiest])
     cells_DM = np.empty((len(rows_RM), len(tensor.shape)), np.int32)

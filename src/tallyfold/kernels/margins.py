@@ -115,6 +115,32 @@ def coded_sums(
         start = stop
 
 
+def key_counts(key_N: Ints) -> tuple[Ints, NDArray[np.integer]]:
+    """Return the distinct keys in ascending order, and how often each occurs, in few bytes.
+
+    The keys are sorted in place; no other array has an entry for each cell, unless nearly all
+    differ.
+
+    Examples
+    --------
+    >>> keys_P, counts_P = key_counts(np.array([7, 3, 7]))
+    >>> keys_P.tolist(), counts_P.tolist(), str(counts_P.dtype)
+    ([3, 7], [1, 2], 'int8')
+    """
+    keys, counts = [], []
+    for keys_P, times_P1 in coded_sums(key_N, np.ones((1, 1), dtype=np.int64)):
+        keys.append(keys_P)
+        counts.append(short_counts(times_P1[:, 0]))
+    return np.concatenate(keys), np.concatenate(counts)
+
+
+def short_counts(counts_P: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Return numbers of at least zero in the shortest type with a sign that holds them."""
+    kinds: tuple[type[np.integer], ...] = np.int8, np.int16, np.int32, np.int64
+    largest = int(counts_P.max(initial=0))
+    return counts_P.astype(next(kind for kind in kinds if largest <= np.iinfo(kind).max))
+
+
 def compact(sums_PF: NDArray[np.integer]) -> NDArray[np.integer]:
     """Return sums as 32-bit integers, if they fit."""
     fits = max(sums_PF.max(initial=0), -sums_PF.min(initial=0)) < 2**31

@@ -113,8 +113,9 @@ class VAEBPTF(EncodedModel, TakesNewCells):
         Independent fits, each holding out other cells, whose predictive distributions are mixed.
     batch_entities
         For very many cells: the first sweeps, and the training of encoders, look at
-        `batch_entities` entities of an axis at a time, drawn at random. A first model is there
-        sooner. None: all (encoders: as many as have 20 million cells).
+        `batch_entities` entities of an axis at a time, drawn at random; `max_iter` counts these
+        batches. A first model is there sooner. With observed zeros two passes over all cells
+        follow, instead of ten. None: all (encoders: as many as have 20 million cells).
     random_state
         Seed of the start, of draws and of the validation part.
     backend, device
@@ -239,7 +240,6 @@ class VAEBPTF(EncodedModel, TakesNewCells):
             )
         needs_held_out = {
             "`interactions` as a list": listed,
-            "`batch_entities`": self.batch_entities is not None,
             "likelihood='auto'": self.likelihood == "auto",
         }
         for what, is_given in needs_held_out.items():
@@ -248,6 +248,11 @@ class VAEBPTF(EncodedModel, TakesNewCells):
                     f"{what} has no effect with observed zeros, or without held-out cells to learn "
                     f"from. Leave it out, or use zeros='missing' and a `validation` share.{chosen}"
                 )
+        if self.batch_entities is not None and zeros == "missing" and not self.validation:
+            raise ParameterError(
+                "`batch_entities` with zeros='missing' needs cells to hold out; got validation="
+                f"{self.validation!r}. Give a `validation` share, or leave it out.{chosen}"
+            )
         if self.dispersion is not None and self.likelihood == "poisson":
             raise ParameterError(
                 "`dispersion` belongs to a negative binomial; use likelihood='negative-binomial'."
@@ -274,6 +279,7 @@ class VAEBPTF(EncodedModel, TakesNewCells):
             StoppingRules(most, tol, self.patience, min_iter=LEAST_PASSES),
             self.random_state,
             self.backend,
+            self.batch_entities,
         )
         return occurrence_phases(tensor, cells, held_out, settings)
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Cells = npt.NDArray[np.integer[Any]]
+Keys = npt.NDArray[np.integer[Any]]
 
 MOST_KEYS = 2**62
 NUMBERS = ("multiplier", "low", "high")
@@ -165,7 +166,8 @@ def combination_keys(indices_NM: Cells, axes: Sequence[int], sizes: Sequence[int
     key_N = np.zeros(len(indices_NM), dtype=np.int64)
     unknown_N = np.zeros(len(indices_NM), dtype=bool)
     for axis, size in zip(axes, sizes, strict=True):
-        key_N = key_N * size + indices_NM[:, axis]
+        key_N *= size
+        key_N += indices_NM[:, axis]
         unknown_N |= indices_NM[:, axis] < 0
     key_N[unknown_N] = -1
     return key_N
@@ -181,7 +183,7 @@ def resized_keys(keys_P: Ints, before: Sequence[int], after: Sequence[int]) -> I
     return keys_P
 
 
-def rows_of_keys(key_N: Ints, keys_P: Ints) -> Ints:
+def rows_of_keys(key_N: Keys, keys_P: Keys) -> Ints:
     """Return the positions of keys in a sorted list; its length if they are not in it."""
     if len(keys_P) == 0:
         return np.zeros(len(key_N), dtype=np.int64)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.kernels.margins import key_counts, short_counts
 from tallyfold.posterior.closed_sums import ClosedSums, GatePairs
 from tallyfold.posterior.derived_axis import (
     combination_keys,
@@ -49,7 +50,8 @@ class CombinationCounts:
     axes, sizes, keys_P
         As in `DerivedAxis`.
     counts_P
-        The numbers of cells; not whole if cells came that stand for more or fewer than one.
+        The numbers of cells, in few bytes; not whole if cells came that stand for more or fewer
+        than one.
     mirrored
         Whether cells look up the combination of their mirror.
     """
@@ -57,7 +59,7 @@ class CombinationCounts:
     axes: tuple[int, ...]
     sizes: tuple[int, ...]
     keys_P: Ints
-    counts_P: Ints | Floats
+    counts_P: npt.NDArray[np.integer] | Floats
     mirrored: bool = False
 
     @classmethod
@@ -70,13 +72,17 @@ class CombinationCounts:
     ) -> CombinationCounts:
         """Count the cells of every combination."""
         sizes = tuple(shape[axis] for axis in axes)
-        keys_P, counts_P = np.unique(combination_keys(indices_NM, axes, sizes), return_counts=True)
-        return cls(tuple(axes), sizes, keys_P, counts_P.astype(np.int64), mirrored)
+        keys_P, counts_P = key_counts(combination_keys(indices_NM, axes, sizes))
+        return cls(tuple(axes), sizes, keys_P, counts_P, mirrored)
 
     def at(self, positions_NM: Positions) -> Floats:
         """Return the counts of cells' combinations; zero where one was never seen."""
-        key_N = combination_keys(positions_NM, self.axes, self.sizes)
-        return np.append(self.counts_P, 0)[rows_of_keys(key_N, self.keys_P)].astype(np.float64)
+        row_N = rows_of_keys(combination_keys(positions_NM, self.axes, self.sizes), self.keys_P)
+        if not len(self.keys_P):
+            return np.zeros(len(row_N))
+        counts_N = self.counts_P[np.minimum(row_N, len(self.keys_P) - 1)].astype(np.float64)
+        counts_N[row_N == len(self.keys_P)] = 0.0
+        return counts_N
 
     def added(
         self, indices_NM: Positions, shape: Sequence[int], weight_N: Floats
@@ -90,10 +96,16 @@ class CombinationCounts:
         old_P = resized_keys(self.keys_P, self.sizes, sizes)
         new_U, before_U = missing_keys(keys_U, old_P)
         keys_P = np.insert(old_P, before_U, new_U)
-        counts_P = np.insert(self.counts_P.astype(np.float64), before_U, 0.0)
-        counts_P[rows_of_keys(keys_U, keys_P)] += weight_U
-        counts_P = counts_P.astype(np.int64) if whole else counts_P
-        return replace(self, sizes=sizes, keys_P=keys_P, counts_P=counts_P)
+        row_U = rows_of_keys(keys_U, keys_P)
+        if not whole:
+            counts_P = np.insert(self.counts_P.astype(np.float64), before_U, 0.0)
+            counts_P[row_U] += weight_U
+            return replace(self, sizes=sizes, keys_P=keys_P, counts_P=counts_P)
+        longer_P = np.insert(self.counts_P, before_U, 0)
+        sums_U = short_counts(longer_P[row_U] + weight_U.astype(np.int64))
+        longer_P = longer_P.astype(np.promote_types(longer_P.dtype, sums_U.dtype), copy=False)
+        longer_P[row_U] = sums_U
+        return replace(self, sizes=sizes, keys_P=keys_P, counts_P=longer_P)
 
 
 @dataclass(frozen=True)
@@ -226,7 +238,9 @@ class Occurrence:
                 "axes": np.array(each.axes, dtype=np.int64),
                 "sizes": np.array(each.sizes, dtype=np.int64),
                 "keys": each.keys_P,
-                "counts": each.counts_P,
+                "counts": each.counts_P.astype(
+                    float if each.counts_P.dtype.kind == "f" else np.int64
+                ),
                 "mirrored": np.array([each.mirrored], dtype=np.uint8),
             }
             found |= {f"set_{number}/{name}": array for name, array in own.items()}

@@ -20,6 +20,9 @@ from tallyfold.kernels.layout import AxisLayout, axis_layout
 
 Floats = npt.NDArray[np.float64]
 
+MOST_COUNTED = 1 << 20
+"""Counts below this are counted without sorting them."""
+
 
 class TrainingCells:
     """The non-zero cells of a tensor, sorted along each axis once, when first needed.
@@ -90,7 +93,12 @@ class TrainingCells:
     @cached_property
     def histogram(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The distinct counts of all cells, and how often each occurs."""
-        value_V, times_V = np.unique(self.counts_N, return_counts=True)
+        if self.counts_N.max(initial=0) < MOST_COUNTED:
+            times_C = np.bincount(self.counts_N)
+            value_V = np.flatnonzero(times_C)
+            times_V = times_C[value_V]
+        else:
+            value_V, times_V = np.unique(self.counts_N, return_counts=True)
         if self.group.size == 1:
             return value_V, times_V
         value_U, place_V = np.unique(self.group.all_gather(value_V), return_inverse=True)
@@ -112,6 +120,10 @@ class TrainingCells:
     def layouts(self) -> Sequence[AxisLayout]:
         """The cells sorted along each axis."""
         return _Layouts(self.shape, self.indices_NM, self.counts_N)
+
+    def forget_layouts(self) -> None:
+        """Give the memory of the layouts back; they are made again when they are needed."""
+        self.__dict__.pop("layouts", None)
 
     @cached_property
     def cells_per_entity(self) -> tuple[npt.NDArray[np.int64], ...]:

@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.inference.cells.parts import LARGEST_PART
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.posterior.derived_axis import DerivedAxis
@@ -113,11 +114,41 @@ def cells_information(
 
     `multiplier_N` are the cells' rates over those of the factors.
     """
+    work = float(cells.n_cells) * means[0].shape[1] ** 2
+    if cells.n_cells > LARGEST_PART and work > MOST_WORK:
+        return _information_by_parts(means, cells, multiplier_N, information, axes, backend)
     rate_N = kernels.cell_rates(means, cells.indices_NM, backend=backend)
     fisher_N = information(rate_N * multiplier_N)
     weight_N = fisher_N / np.maximum(rate_N, LEAST_RATE) ** 2
     return fisher_N, {
         axis: axis_information(means, cells, axis, weight_N, prior_shape, backend) for axis in axes
+    }
+
+
+def _information_by_parts(
+    means: Sequence[Floats],
+    cells: TrainingCells,
+    multiplier_N: Floats,
+    information: Information,
+    axes: Iterable[int],
+    backend: str,
+) -> tuple[Floats, dict[int, Floats]]:
+    """Do the same for very many cells, some at a time; components are taken as known."""
+    squares, fisher_N = [factor**2 for factor in means], np.empty(len(cells))
+    found = {axis: np.zeros_like(squares[axis]) for axis in axes}
+    for start in range(0, len(cells), LARGEST_PART):
+        part = slice(start, start + LARGEST_PART)
+        own = TrainingCells.of(
+            cells.shape, np.asfortranarray(cells.indices_NM[part]), cells.counts_N[part]
+        )
+        rate_C = kernels.cell_rates(means, own.indices_NM, backend=backend)
+        fisher_N[part] = information(rate_C * multiplier_N[part])
+        weight_C = fisher_N[part] / np.maximum(rate_C, LEAST_RATE) ** 2
+        for axis, sums_DK in found.items():
+            sums_DK += own.axis_sums(squares, axis, weight_C, backend)
+            own.forget_layouts()
+    return fisher_N, {
+        axis: squares[axis] * cells.group.all_reduce(sums_DK) for axis, sums_DK in found.items()
     }
 
 
@@ -129,7 +160,9 @@ def with_widths(
     backend: str = "auto",
 ) -> GammaPosterior:
     """Return a completed posterior whose intervals are as wide as the information demands."""
-    multiplier_N = posterior.multipliers(cells.indices_NM)
+    multiplier_N = np.broadcast_to(1.0, len(cells))  # no array of all cells for nothing
+    if posterior.derived:
+        multiplier_N = posterior.multipliers(cells.indices_NM)
     means = [table.rows(slice(-1)).mean_DK for table in posterior.axes]
     fisher_N, by_axis = cells_information(
         means, cells, multiplier_N, information, prior_shape, range(len(means)), backend

@@ -26,7 +26,7 @@ from tallyfold.posterior.count_head import (
     HeadStage,
     histogram_head,
 )
-from tallyfold.posterior.derived_axis import combination_keys, countable
+from tallyfold.posterior.derived_axis import combination_keys, countable, rows_of_keys
 from tallyfold.posterior.margins import (
     MarginTable,
     Values,
@@ -114,7 +114,8 @@ class HeadCells:
         fold_N = (mixed(drawn_N) % np.uint64(N_FOLDS)).astype(np.int8)
         later_N = np.ones(len(hash_N), dtype=bool)
         if held_out is not None:
-            later_N = ~np.isin(hash_N, gather(_hashes(held_out.indices_NM, seed)))
+            first_F = np.sort(gather(_hashes(held_out.indices_NM, seed)))
+            later_N = rows_of_keys(hash_N, first_F) == len(first_F)
         order_N = np.lexsort((hash_N, later_N))
         return cls(
             indices_NM, counts_N, fold_N, hash_N, order_N, int(np.sum(~later_N)), cells.shape,
@@ -182,6 +183,22 @@ class HeadCells:
             sizes = tuple(self.shape[axis] for axis in axes)
             made.append(MarginTable(axes, sizes, grouping.keys_P, sums, strength_F))
         return replace(self.constant, tables=tuple(made))
+
+    def all_tables(self) -> tuple[MarginTable, ...]:
+        """Return the margins of all cells.
+
+        If those that are trained on were kept out of them, the margins without are let go one by
+        one: there is no room for all tables twice where there are very many cells.
+        """
+        tables, made = list(self.head.tables), []
+        if self.rest is None:
+            return tuple(tables)
+        del self.__dict__["head"]  # made again if it is ever asked for
+        while tables:
+            table = tables.pop(0)
+            key_N = combination_keys(self.indices_NM, table.axes, table.sizes)
+            made.append(table.added(key_N, self.value_NF))
+        return tuple(made)
 
     def inputs(self) -> Singles:
         """Return the inputs of all cells, as `inputs_by_table` does, side by side."""

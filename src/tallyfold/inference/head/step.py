@@ -150,7 +150,7 @@ class HeadStep:
         return HeadStage(centre_D, spread_D, none, self.recipe.n_hidden), z_ND
 
     def _network(self, z_ND: Singles) -> HeadNetwork:
-        return HeadNetwork(z_ND.shape[1], self.recipe.n_hidden, self.cells.head.shapes_QB)
+        return HeadNetwork(z_ND.shape[1], self.recipe.n_hidden, self.cells.constant.shapes_QB)
 
     def held_out_rows(self, member: int) -> slice:
         """Return the cells that a member is not trained on."""
@@ -178,10 +178,10 @@ class HeadStep:
         untrained = self.recipe.steps == 0  # gains are those of rounding
         sure = SURE_OF_SMALL_HEAD if len(self.cells) < SMALL else SURE_OF_HEAD
         if untrained or not surely_better(score_N, self._base_scores(), sure):
-            return self._with_all_cells(self.cells.head)
-        prob_FB = first.probabilities(self.cells.head.shapes_QB, z_ND[self._far_N])
-        head = replace(self.cells.head, stages=(first,))
-        return self._with_all_cells(self._tailed(head, prob_FB))
+            return replace(self.cells.constant, tables=self.cells.all_tables())
+        head = replace(self.cells.constant, stages=(first,))
+        prob_FB = first.probabilities(head.shapes_QB, z_ND[self._far_N])
+        return replace(self._tailed(head, prob_FB), tables=self.cells.all_tables())
 
     def probabilities(self, state: HeadState, head: CountHead, rows: Ints) -> Floats:
         """Return the first member's probabilities at cells that it was not trained on.
@@ -214,12 +214,6 @@ class HeadStep:
         prob_F = np.maximum(prob_FB[:, -1].astype(np.float64), 1e-30)
         start, counts_F = int(head.bins.lower_B[-1]), self.cells.drawn_counts_N[self._far_N]
         return replace(head, tail=LomaxTail.fitted(start, counts_F, np.log(prob_F)))
-
-    def _with_all_cells(self, head: CountHead) -> CountHead:
-        """Return the head with the drawn cells in its margins, if they were kept out of them."""
-        if self.cells.rest is None:
-            return head
-        return head.added(self.cells.indices_NM, self.cells.counts_N, self.cells.shape)
 
 
 class ResidualStep(HeadStep):

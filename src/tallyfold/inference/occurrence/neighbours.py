@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from tallyfold.kernels.blas import one_blas_thread
+from tallyfold.kernels.margins import key_counts
 from tallyfold.posterior.derived_axis import combination_keys, countable
 from tallyfold.posterior.neighbours import Neighbours
 
@@ -28,12 +29,17 @@ MOST_PAIRS = 3e8
 
 
 def found_neighbours(
-    indices_NM: Positions, shape: Sequence[int], share: float, gate: Sequence[int], seed: int
+    indices_NM: Positions,
+    shape: Sequence[int],
+    share: float,
+    gate: Sequence[int],
+    seed: int,
+    n_baskets: Callable[[tuple[int, ...]], int] | None = None,
 ) -> Neighbours | None:
     """Return the neighbours of the axis outside of the gate, whose pairs are the baskets.
 
     Among several such axes it is the shortest one whose baskets have two labels and more, on
-    average; None if none has.
+    average; None if none has. `n_baskets` says how many combinations axes have, if that is known.
     """
     axes = [m for m in np.argsort(shape, kind="stable").tolist() if m not in gate]
     for axis in axes:
@@ -45,8 +51,12 @@ def found_neighbours(
         bare = Neighbours(
             axis, tuple(shape), share, empty, np.zeros(1, np.int64), empty.astype(np.int32), *lists
         )
-        key_N = combination_keys(indices_NM, others, [shape[m] for m in others])
-        if len(np.unique(key_N)) * LEAST_IN_BASKET <= len(key_N):
+        if n_baskets is None:
+            sizes = [shape[m] for m in others]
+            number = len(key_counts(combination_keys(indices_NM, others, sizes))[0])
+        else:
+            number = n_baskets(tuple(others))
+        if number * LEAST_IN_BASKET <= len(indices_NM):
             return _with_weights(bare.filled(indices_NM, share), seed)
     return None
 

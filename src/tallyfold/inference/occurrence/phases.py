@@ -9,6 +9,7 @@ from typing import Any
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.encoders.step import MOST_CELLS
 from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.state_arrays import Arrays
 from tallyfold.inference.fit.stopping import StoppingRules
@@ -23,11 +24,18 @@ from tallyfold.inference.occurrence.step import (
 )
 from tallyfold.inference.occurrence.training import LEAST_FOR_NETWORK
 from tallyfold.inference.schemes.collapsed import CollapsedState, CollapsedStep
+from tallyfold.inference.schemes.collapsed_batches import BatchState, BatchStep
 from tallyfold.inference.schemes.gate import Axes, gate_choice, possible_gates, validation_score
 from tallyfold.posterior.derived_axis import countable
 
 LEAST_HELD_OUT = 50
 """With fewer held-out cells that have a count, combinations add nothing: weights stay plain."""
+
+CHOICE_BATCHES = 20
+"""Batches of the small models that gates are compared by, if passes are over some entities."""
+
+PASSES_AFTER_BATCHES = 2
+"""Passes over all cells at the end: batches are for those who cannot wait for many."""
 
 FACTORS_WEIGHT = 0.1
 """Of what factors and gate predict by themselves when a gate is chosen. Combinations of labels can
@@ -48,6 +56,8 @@ class Settings:
         When passes end.
     seed, backend
         Of the start, and what computes.
+    batch_entities
+        How many entities of the longest axis a pass looks at; None: all.
     """
 
     n_components: int
@@ -57,6 +67,18 @@ class Settings:
     stopping: StoppingRules
     seed: int
     backend: str
+    batch_entities: int | None = None
+
+    @property
+    def n_passes(self) -> int:
+        """At most how many passes, or batches, there are."""
+        assert self.stopping.max_iter is not None
+        return self.stopping.max_iter
+
+    def batches(self, sweeps: CollapsedStep, n_iterations: int) -> BatchStep:
+        """Return iterations that each look at some entities."""
+        assert self.batch_entities is not None
+        return BatchStep(sweeps, n_iterations, self.batch_entities, MOST_CELLS, self.seed)
 
 
 def gate_candidates(shape: Sequence[int]) -> list[Axes | None]:
@@ -82,7 +104,9 @@ def occurrence_phases(
     looked_at = None
     if held_out is not None:
         looked_at = OccurrenceCells.of(held_out, cells.group, settings.seed)
-    gates = settings.gates if looked_at is None else possible_gates(settings.gates, cells)
+    counted, gates = Counted(cells, tensor.axes, cells.share), settings.gates
+    if looked_at is not None:
+        gates = possible_gates(gates, cells, counted.n_combinations)
     sweeps = CollapsedStep(
         cells=cells,
         share=cells.share,
@@ -94,7 +118,6 @@ def occurrence_phases(
         backend=settings.backend,
         held_out=looked_at,
     )
-    counted = Counted(cells, tensor.axes, cells.share)
     phases = []
     begin: Callable[[Any], CollapsedState] = sweeps.start
     if len(gates) > 1 and looked_at is not None:
@@ -105,27 +128,55 @@ def occurrence_phases(
             own = validation_score(step, state)
             return learner.with_multipliers(state)[1] + FACTORS_WEIGHT * own
 
-        choice, begin = gate_choice(sweeps, score)
+        if settings.batch_entities is None:
+            choice, begin = gate_choice(sweeps, score)
+        else:
+            choice, begin = gate_choice(
+                sweeps,
+                lambda step, state: score(step.sweeps, state.factors),
+                lambda step: settings.batches(step, CHOICE_BATCHES),
+                CHOICE_BATCHES,
+            )
         phases.append(choice)
 
     def begin_like(_: Any, arrays: Arrays) -> CollapsedState:
         return replace(sweeps, gate=_gate_in(arrays, len(gates))).start()
 
-    phases.append(Phase("sweeps", sweeps, begin, settings.stopping, begin_like=begin_like))
+    if settings.batch_entities is None:
+        phases.append(Phase("sweeps", sweeps, begin, settings.stopping, begin_like=begin_like))
+    else:
+        batches = settings.batches(sweeps, settings.n_passes)
+        rules = StoppingRules(settings.n_passes, scheduled=True)
+        phases.append(
+            Phase(
+                "svi",
+                batches,
+                lambda state: batches.start(begin(state)),
+                rules,
+                begin_like=lambda *given: batches.start(begin_like(*given)),
+            )
+        )
     everything = cells if held_out is None else TrainingCells(tensor)
     whole = replace(sweeps, cells=everything, share=everything.share, held_out=None)
     near = looked_at is not None and len(looked_at) >= LEAST_FOR_NETWORK
     weights = OccurrenceStep(sweeps, counted, looked_at, settings.seed, near)
-    last = LastPasses(whole, tensor.axes, weights)
+    last = LastPasses(whole, tensor.axes, weights, held_out)
     once = StoppingRules(1, patience=None, scheduled=True)
+    n_last = LAST_PASSES if settings.batch_entities is None else PASSES_AFTER_BATCHES
+
+    def begin_weights(state: CollapsedState | BatchState) -> OccurrenceState:
+        return weights.start(state.factors if isinstance(state, BatchState) else state)
+
     taught = looked_at is not None and len(looked_at) >= LEAST_HELD_OUT
     if taught:
         rules = replace(once, max_iter=OCCURRENCE_STEPS)
-        phases.append(Phase("occurrence", weights, weights.start, rules, anew=True))
-    rules = once if held_out is None else replace(once, max_iter=LAST_PASSES)
+        phases.append(Phase("occurrence", weights, begin_weights, rules, anew=True))
+    if held_out is None and settings.batch_entities is None:
+        n_last = 1
+    rules = replace(once, max_iter=n_last)
 
     def begin_last(state: Any) -> OccurrenceState:
-        return last.start(state if taught else weights.start(state), sweeps)
+        return last.start(state if taught else begin_weights(state), sweeps)
 
     phases.append(Phase("all cells", last, begin_last, rules, anew=True))
     return phases

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
+from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.occurrence.neighbours import found_neighbours
@@ -22,6 +23,7 @@ from tallyfold.inference.occurrence.training import (
     trained_network,
 )
 from tallyfold.inference.schemes.collapsed import CollapsedState, CollapsedStep
+from tallyfold.kernels.margins import short_counts
 from tallyfold.posterior.derived_axis import combination_keys, countable, rows_of_keys
 from tallyfold.posterior.gamma_posterior import GammaPosterior
 from tallyfold.posterior.mirror import Mirror
@@ -115,7 +117,9 @@ class OccurrenceStep:
             cells, gate = self.counted.cells, self.sweeps.gates[state.gate] or ()
             indices_NM = cells.group.all_gather(cells.indices_NM)
             share = self.counted.share
-            self._near = found_neighbours(indices_NM, cells.shape, share, gate, self.seed)
+            self._near = found_neighbours(
+                indices_NM, cells.shape, share, gate, self.seed, self.counted.n_combinations
+            )
         return self._near
 
     def advance(self, state: OccurrenceState, iteration: int) -> tuple[OccurrenceState, float]:
@@ -160,17 +164,27 @@ class OccurrenceStep:
 
 
 class LastPasses:
-    """Passes over all cells, those included that were held out: nothing is left unused."""
+    """Passes over all cells, those included that were held out: nothing is left unused.
+
+    `more` are the cells that were held out, if any.
+    """
 
     def __init__(
-        self, sweeps: CollapsedStep, axes: Sequence[Axis], learner: OccurrenceStep
+        self,
+        sweeps: CollapsedStep,
+        axes: Sequence[Axis],
+        learner: OccurrenceStep,
+        more: CountTensor | None = None,
     ) -> None:
         self.sweeps, self.learner = sweeps, learner
         self.counted = Counted(sweeps.cells, axes, sweeps.share)
+        if more is not None:
+            self.counted.grow_from(learner.counted, more)
 
     def start(self, before: OccurrenceState, earlier: CollapsedStep) -> OccurrenceState:
         """Take the factors over; pairs that only held-out cells have begin as those never seen."""
         state = before.factors
+        earlier.cells.forget_layouts()
         old, new = earlier.gate_keys(state.gate), self.sweeps.gate_keys(state.gate)
         rows_P1 = np.append(rows_of_keys(new, old), len(old))
         table = state.gate_table.rows(rows_P1) if len(new) else state.gate_table
@@ -188,6 +202,7 @@ class LastPasses:
     def result(self, state: OccurrenceState) -> tuple[GammaPosterior, Occurrence]:
         """Return the posterior of the factors, and all else that tells whether there is a count."""
         gammas = self.sweeps.complete_posterior(state.factors)
+        self.sweeps.cells.forget_layouts()
         occurrence = self.counted.occurrence(state.weights)
         prior_rate_M = self.sweeps.prior_shape * state.factors.prior_rate_M
         near = self.learner.neighbours(state.factors) if len(state.weights.out_H) else None
@@ -202,6 +217,16 @@ class Counted:
 
     def __init__(self, cells: TrainingCells, axes: Sequence[Axis], share: float) -> None:
         self.cells, self.axes, self.share = cells, axes, share
+        self._kept: dict[tuple[int, ...], CombinationCounts] = {}
+        self._fewer: tuple[Counted, CountTensor] | None = None
+
+    def grow_from(self, fewer: Counted, more: CountTensor) -> None:
+        """Make counts from those of fewer cells, which are let go then, and of all others."""
+        self._fewer = fewer, more
+
+    def n_combinations(self, axes: tuple[int, ...]) -> int:
+        """Return how many combinations some axes have."""
+        return len(self._count(axes).keys_P)
 
     @cached_property
     def axis_sets(self) -> list[tuple[tuple[int, ...], bool]]:
@@ -237,14 +262,19 @@ class Counted:
         sets = tuple(self._count(axes, mirrored) for axes, mirrored in self.axis_sets)
         return Occurrence(self.share, self.cells.seen, sets, weights, self._mirror)
 
-    def _count(self, axes: tuple[int, ...], mirrored: bool) -> CombinationCounts:
+    def _count(self, axes: tuple[int, ...], mirrored: bool = False) -> CombinationCounts:
         """Count the combinations of the cells of all processes; once for each set of axes."""
-        kept: dict[tuple[int, ...], CombinationCounts] = self.__dict__.setdefault("_counts", {})
-        if axes not in kept:
-            kept[axes] = self._gathered(
-                CombinationCounts.of(axes, self.cells.shape, self.cells.indices_NM)
-            )
-        return replace(kept[axes], mirrored=mirrored)
+        if axes not in self._kept:
+            self._kept[axes] = self._made(axes)
+        return replace(self._kept[axes], mirrored=mirrored)
+
+    def _made(self, axes: tuple[int, ...]) -> CombinationCounts:
+        shape = self.cells.shape
+        if self._fewer is not None and axes in self._fewer[0]._kept:
+            before = self._fewer[0]._kept.pop(axes)
+            more_NM = self.cells.group.all_gather(self._fewer[1].indices)
+            return before.added(more_NM, shape, np.ones(len(more_NM)))
+        return self._gathered(CombinationCounts.of(axes, shape, self.cells.indices_NM))
 
     def _gathered(self, own: CombinationCounts) -> CombinationCounts:
         group = self.cells.group
@@ -252,8 +282,8 @@ class Counted:
             return own
         keys_P, row_N = np.unique(group.all_gather(own.keys_P), return_inverse=True)
         counts_P = np.zeros(len(keys_P), dtype=np.int64)
-        np.add.at(counts_P, row_N, group.all_gather(own.counts_P))
-        return replace(own, keys_P=keys_P, counts_P=counts_P)
+        np.add.at(counts_P, row_N, group.all_gather(own.counts_P.astype(np.int64)))
+        return replace(own, keys_P=keys_P, counts_P=short_counts(counts_P))
 
     @cached_property
     def _mirror(self) -> Mirror | None:

@@ -135,6 +135,10 @@ class CollapsedStep:
         table = self._gates[gate].first_table(sums)
         return replace(state, gate=gate, gate_table=table, gate_shape=FIRST_GATE_SHAPE)
 
+    def gate_of(self, state: CollapsedState) -> Gate:
+        """Return the pairs of the gate that a state has."""
+        return self._gates[state.gate]
+
     def gate_keys(self, gate: int) -> npt.NDArray[np.int64]:
         """Return the pairs of a gate that were seen; none without a gate."""
         pairs = self._gates[gate].pairs
@@ -156,7 +160,7 @@ class CollapsedStep:
             [1 / table.rate_DK for table in state.posterior.axes],
             cells.layouts[self._longest],
             self.prior_shape,
-            state.gate_table.mean_DK[gate.row_N, 0],
+            gate.multipliers(state.gate_table),
             backend=self.backend,
         )
         log_seen = group.all_reduce_number(found.log_seen)
@@ -180,11 +184,7 @@ class CollapsedStep:
         a = self.prior_shape
         rate_DK = a * prior_rate + self.sums(state).exposure(axis)
         rate_DK = np.broadcast_to(rate_DK, sums_DK.shape).copy()
-        shape_DK, seen_D = a + sums_DK, self.cells.seen[axis]
-        if not seen_D.all():
-            mean_K = (shape_DK[seen_D] / rate_DK[seen_D]).mean(axis=0)
-            shape_DK[~seen_D], rate_DK[~seen_D] = a, a / np.maximum(mean_K, 1e-200)
-        return GammaTable(shape_DK, rate_DK)
+        return like_seen(GammaTable(a + sums_DK, rate_DK), self.cells.seen[axis], a)
 
     def _updated_gate(
         self, state: CollapsedState, latent_P1: Floats, iteration: int
@@ -214,6 +214,17 @@ class CollapsedStep:
         completed = state.posterior.completed(self.cells.seen)
         derived = self._gates[state.gate].derived(state.gate_table, state.gate_shape)
         return replace(completed, derived=derived)
+
+
+def like_seen(table: GammaTable, seen_D: npt.NDArray[np.bool_], prior_shape: float) -> GammaTable:
+    """Return a table whose rows never seen have the mean of the others, and the prior's shape."""
+    if seen_D.all():
+        return table
+    shape_DK, rate_DK = table.shape_DK.copy(), table.rate_DK.copy()
+    mean_K = (shape_DK[seen_D] / rate_DK[seen_D]).mean(axis=0)
+    shape_DK[~seen_D] = prior_shape
+    rate_DK[~seen_D] = prior_shape / np.maximum(mean_K, 1e-200)
+    return GammaTable(shape_DK, rate_DK)
 
 
 def _ones(n_rows: int) -> GammaTable:

@@ -24,6 +24,7 @@ from scipy.special import gammaln
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
+from tallyfold.kernels.margins import key_counts
 from tallyfold.posterior.closed_sums import ClosedSums, GatePairs
 from tallyfold.posterior.derived_axis import DerivedAxis, combination_keys, rows_of_keys
 from tallyfold.posterior.gamma_posterior import GammaTable
@@ -42,10 +43,15 @@ LEAST_CELLS = 2.0
 
 
 class Gate:
-    """The pairs of two axes among training cells, or no gate; made when first needed."""
+    """The pairs of two axes among training cells, or no gate; made when first needed.
 
-    def __init__(self, axes: Axes | None, cells: TrainingCells) -> None:
-        self.axes, self.cells = axes, cells
+    `pairs` may be given: those of more cells than these.
+    """
+
+    def __init__(
+        self, axes: Axes | None, cells: TrainingCells, pairs: GatePairs | None = None
+    ) -> None:
+        self.axes, self.cells, self._given = axes, cells, pairs
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -55,12 +61,17 @@ class Gate:
     @cached_property
     def pairs(self) -> GatePairs | None:
         """The pairs that were seen in any process."""
-        if self.axes is None:
-            return None
-        keys_P = np.unique(combination_keys(self.cells.indices_NM, self.axes, self.sizes))
+        if self.axes is None or self._given is not None:
+            return self._given
+        return GatePairs.of(self.axes, self.sizes, self._keys_P)
+
+    @cached_property
+    def _keys_P(self) -> npt.NDArray[np.int64]:
+        assert self.axes is not None
+        keys_P, _ = key_counts(combination_keys(self.cells.indices_NM, self.axes, self.sizes))
         if self.cells.group.size > 1:
             keys_P = np.unique(self.cells.group.all_gather(keys_P))
-        return GatePairs.of(self.axes, self.sizes, keys_P)
+        return keys_P
 
     @cached_property
     def row_N(self) -> npt.NDArray[np.int32]:
@@ -76,7 +87,15 @@ class Gate:
     @property
     def n_rows(self) -> int:
         """The pairs seen, and one for all others."""
-        return 1 if self.pairs is None else len(self.pairs.keys_P) + 1
+        if self.axes is None:
+            return 1
+        return len(self._keys_P if self._given is None else self._given.keys_P) + 1
+
+    def multipliers(self, table: GammaTable) -> Floats:
+        """Return the mean multiplier of each of this process's cells."""
+        if self.axes is None:
+            return np.full(len(self.cells), table.mean_DK[0, 0])
+        return np.asarray(table.mean_DK[self.row_N, 0])
 
     def rows(self, positions_NM: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         """Return the pair of each cell; the last row for those without any."""
@@ -129,22 +148,24 @@ def _best_gate_shape(counts_P: Floats, exposure_P: Floats, rest: float, n_rest: 
     return float(np.exp(minimize_scalar(loss, bounds=(low, high), method="bounded").x))
 
 
-def possible_gates(gates: Sequence[Axes | None], cells: TrainingCells) -> tuple[Axes | None, ...]:
+def possible_gates(
+    gates: Sequence[Axes | None],
+    cells: TrainingCells,
+    n_pairs: Callable[[Axes], int] | None = None,
+) -> tuple[Axes | None, ...]:
     """Return the gates to choose from without those whose pairs have hardly more than one cell.
 
-    A gate that a user named is not chosen: it stays.
+    A gate that a user named is not chosen: it stays. `n_pairs` says how many pairs two axes have,
+    where that is known already.
     """
     if len(gates) < 2:
         return tuple(gates)
 
-    def has_cells(axes: Axes) -> bool:
-        sizes = [cells.shape[axis] for axis in axes]
-        keys_P = np.unique(combination_keys(cells.indices_NM, axes, sizes))
-        if cells.group.size > 1:
-            keys_P = np.unique(cells.group.all_gather(keys_P))
-        return cells.n_cells >= LEAST_CELLS * len(keys_P)
+    def counted(axes: Axes) -> int:
+        return Gate(axes, cells).n_rows - 1
 
-    return tuple(axes for axes in gates if axes is None or has_cells(axes))
+    number = n_pairs or counted
+    return tuple(a for a in gates if a is None or cells.n_cells >= LEAST_CELLS * number(a))
 
 
 @dataclass(frozen=True)
@@ -234,20 +255,24 @@ def validation_score(step: GatedStep[S], state: S) -> float:
 
 
 def gate_choice(
-    sweeps: GatedStep[S], score: Callable[[Any, S], float] = validation_score
+    sweeps: GatedStep[S],
+    score: Callable[[Any, Any], float] = validation_score,
+    each: Callable[[Any], Any] = lambda step: step,
+    n_passes: int = CHOICE_PASSES,
 ) -> tuple[Phase, Callable[[Any], S]]:
     """Return a phase that chooses one of a step's gates, and what begins the step after it.
 
     Where combinations of labels add something, too, `score` must have it in: a gate of pairs with
-    hardly more than one cell each would win alone, and leave nothing to the components.
+    hardly more than one cell each would win alone, and leave nothing to the components. `each`
+    makes of the step for a gate what is advanced `n_passes` times in its place.
     """
     like: Any = sweeps
     small = replace(like, n_components=min(CHOICE_COMPONENTS, sweeps.n_components))
-    steps = tuple(replace(small, gate=number) for number in range(len(sweeps.gates)))
-    choice = GateChoice[S](steps, score)
-    phase = Phase("gate", choice, choice.start, StoppingRules(CHOICE_PASSES, scheduled=True))
+    steps = tuple(each(replace(small, gate=number)) for number in range(len(sweeps.gates)))
+    choice = GateChoice[Any](steps, score)
+    phase = Phase("gate", choice, choice.start, StoppingRules(n_passes, scheduled=True))
 
-    def begin(states: tuple[S, ...]) -> S:
+    def begin(states: tuple[Any, ...]) -> S:
         started: S = replace(like, gate=choice.chosen(states)).start()
         return started
 
