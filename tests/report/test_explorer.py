@@ -266,12 +266,18 @@ def test_shares_of_cells_with_a_count_are_those_of_all_held_out_cells(complete, 
 def test_the_page_says_what_tells_whether_there_is_a_count(complete):
     fit = payload_of(complete)["fit"]
     assert fit["whether"].startswith("factors, ")
-    gates = [gate.axes for gate in complete.fitted_.derived]
-    names = [" × ".join(complete.axes_[axis].name for axis in gate) for gate in gates]
-    assert all(f"a gate of {name}" in fit["whether"] for name in names)
-    named = tf.VAEBPTF(n_components=2, gate="none", max_iter=5, zeros="observed")
-    named.fit(tf.simulate((20, 15, 10), 2, density=0.1).tensor)
-    assert "no gate" in payload_of(named)["fit"]["whether"]
+    assert fit["gate"] == " × ".join(complete.gate_ or ("none",))
+
+
+def test_the_page_names_the_gate(complete_parts):
+    def shown(model):
+        return payload_of(model.fit(complete_parts.train))["fit"]["gate"]
+
+    names = complete_parts.train.names
+    given = {"n_components": 2, "max_iter": 3}
+    assert shown(tf.BPTF(**given, zeros="observed", gate=names[1:])) == " × ".join(names[1:])
+    assert shown(tf.BPTF(**given, zeros="observed")) == "none"
+    assert shown(tf.BPTF(**given)) is None
 
 
 def test_scores_of_whether_and_of_how_many_are_not_one_line(complete):

@@ -226,6 +226,7 @@ class FitRun:
                 "iterations": len(fitted.history),
                 "reason": fitted.reason,
                 "seconds": self.seconds,
+                "gate": fitted.gate,
                 "validation_score": fitted.validation_score,
                 "scores": scores,
             }
@@ -233,6 +234,8 @@ class FitRun:
             return
         shape = " x ".join(f"{printable(axis.name)} {len(axis):,}" for axis in cells.axes)
         zeros = fitted.parameters["zeros"]
+        if fitted.gate is not None:
+            zeros += f", gate {' x '.join(map(printable, fitted.gate))}"
         say(f"{self.model.name} on {cells.nnz:,} cells of {shape}, zeros {zeros}")
         say(self._course())
         say(f"wrote {printable(self.out)}\n\nNext:")

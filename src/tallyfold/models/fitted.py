@@ -159,6 +159,13 @@ class Fitted:
         """Combinations of axes with multipliers, for models that have them."""
         return self.factors.gammas.derived if isinstance(self.factors, GammaFactors) else ()
 
+    @property
+    def gate(self) -> tuple[str, ...] | None:
+        """The axes of the gate, by name; None without one, as always where zeros are missing."""
+        if self.parameters.get("zeros") != "observed" or not self.derived:
+            return None
+        return tuple(self.axes[axis].name for axis in self.derived[0].axes)
+
     def moments(self, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:
         """Return mean and variance of the rates of cells, not calibrated; -1 is unknown."""
         assert self.factors is not None

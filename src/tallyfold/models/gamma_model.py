@@ -89,6 +89,14 @@ class SweptModel(GammaModel):
                 "out, or use amount='head'."
             )
 
+    @property
+    def gate_(self) -> tuple[str, ...] | None:
+        """The two axes whose pairs are active or not, by name, as given or as the fit chose them.
+
+        None: there is no gate. Only a model with observed zeros has one.
+        """
+        return self.fitted_.gate
+
     def _sweeps(
         self,
         cells: TrainingCells,

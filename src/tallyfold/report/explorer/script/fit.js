@@ -53,6 +53,7 @@ function madeCard() {
       ["model", fit.model],
       fit.members > 1 && ["members", `a mixture of ${fit.members} fits; components are those of the first`],
       fit.whether && ["whether", fit.whether],
+      fit.gate && ["gate", fit.gate],
       !(fit.whether && fit.amount) && ["likelihood", fit.likelihood ?? "none: it predicts means only"],
       fit.amount && [fit.whether ? "how many" : "counts", fit.amount],
       ["parameters", changed.length ? parameterList(changed) : "all have their defaults"],
