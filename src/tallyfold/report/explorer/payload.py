@@ -159,7 +159,12 @@ def fit_entry(model: CountModel) -> dict[str, Any]:
         "ended": ENDS.get(fitted.reason, fitted.reason),
         "validation": entities.rounded(fitted.validation_score),
         "history": [
-            [each.number, entities.rounded(objective, 7), entities.rounded(each.validation, 7)]
+            [
+                each.number,
+                entities.rounded(objective, 7),
+                entities.rounded(each.validation, 7),
+                each.phase,
+            ]
             for each, objective in zip(fitted.history, objectives, strict=True)
         ],
         "scored": [
