@@ -12,7 +12,7 @@ labels, the mirrored cell (the answer from B to A) adds an echo of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -260,12 +260,12 @@ class Occurrence:
                     bool(own["mirrored"][0]),
                 )
             )
-        names = [each.name for each in fields(OccurrenceWeights)]
+        weights = _part(arrays, "weights/")
         return cls(
             float(arrays["share"][0]),
             tuple(arrays[f"seen_{axis}"].astype(bool) for axis in range(n_axes)),
             tuple(sets),
-            OccurrenceWeights(*(arrays[f"weights/{name}"] for name in names)),
+            OccurrenceWeights(**weights),
             Mirror.from_arrays(_part(arrays, "mirror/")),
             arrays.get("prior_rates"),
             Neighbours.from_arrays(_part(arrays, "near/")),
