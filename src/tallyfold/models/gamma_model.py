@@ -88,6 +88,16 @@ class SweptModel(GammaModel):
                 f"`scale` has no effect with amount={self.amount!r}; got {self.scale!r}. Leave it "
                 "out, or use amount='head'."
             )
+        if self.dispersion is not None and self.likelihood == "poisson":
+            raise ParameterError(
+                f"`dispersion` has no effect with likelihood='poisson'; got {self.dispersion!r}. "
+                "Leave it out, or use likelihood='negative-binomial'."
+            )
+        if self.patience != SweptModel.patience and self.validation is None:
+            raise ParameterError(
+                "`patience` has no effect without held-out cells, by which a fit is stopped; got "
+                f"{self.patience!r} with validation=None. Leave it out, or give a share."
+            )
 
     @property
     def gate_(self) -> tuple[str, ...] | None:
