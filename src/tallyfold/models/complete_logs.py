@@ -20,10 +20,11 @@ from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.occurrence.phases import gate_candidates
 from tallyfold.inference.occurrence.step import LastPasses, OccurrenceState
 from tallyfold.inference.schemes.gate import Axes
-from tallyfold.models.fitted import Arrays, Fitted
+from tallyfold.models.fitted import Fitted, names_and_labels
 from tallyfold.models.parameters import Rule
 from tallyfold.posterior.derived_axis import countable
 from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.posterior.named_arrays import Arrays
 from tallyfold.probability.categorical import WIDEST_SCALE, recognised_scale
 from tallyfold.probability.counts import COUNTS
 
@@ -161,7 +162,7 @@ def occurrence_result(
     sweeps = last.sweeps
     wide = with_widths(gammas, sweeps.cells, occurrence_information, sweeps.prior_shape)
     gammas = replace(wide, derived=gammas.derived)
-    factors = GammaFactors([axis.name for axis in axes], [axis.labels for axis in axes], gammas)
+    factors = GammaFactors(*names_and_labels(axes), gammas)
     return Fitted(
         tuple(axes),
         factors,

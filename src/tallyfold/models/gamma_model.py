@@ -18,8 +18,8 @@ from tallyfold.inference.encoders.information import information_of, with_widths
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
 from tallyfold.inference.schemes.gate import Axes
-from tallyfold.models.base import CountModel, names_and_labels
-from tallyfold.models.fitted import Fitted
+from tallyfold.models.base import CountModel
+from tallyfold.models.fitted import Fitted, names_and_labels
 from tallyfold.models.parameters import (
     Amount,
     Device,

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.models.fitted import Arrays, Fitted
+from tallyfold.models.fitted import Fitted
 from tallyfold.models.head_checks import check_head, check_keys, check_occurrence, require
 from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.posterior.named_arrays import Arrays
 from tallyfold.posterior.point_factors import PointFactors
 from tallyfold.posterior.predictive import Calibration
 from tallyfold.posterior.sampled_factors import SampledFactors

@@ -10,7 +10,6 @@ from typing import Any
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Phase
-from tallyfold.inference.fit.state_arrays import Arrays
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.occurrence.step import (
@@ -25,6 +24,7 @@ from tallyfold.inference.occurrence.training import LEAST_FOR_NETWORK
 from tallyfold.inference.schemes.collapsed import CollapsedState, CollapsedStep
 from tallyfold.inference.schemes.gate import Axes, gate_choice, possible_gates, validation_score
 from tallyfold.posterior.derived_axis import countable
+from tallyfold.posterior.named_arrays import Arrays
 
 LEAST_HELD_OUT = 50
 """With fewer held-out cells that have a count, combinations add nothing: weights stay plain."""

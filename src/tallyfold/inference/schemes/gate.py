@@ -137,14 +137,10 @@ def possible_gates(gates: Sequence[Axes | None], cells: TrainingCells) -> tuple[
     if len(gates) < 2:
         return tuple(gates)
 
-    def has_cells(axes: Axes) -> bool:
-        sizes = [cells.shape[axis] for axis in axes]
-        keys_P = np.unique(combination_keys(cells.indices_NM, axes, sizes))
-        if cells.group.size > 1:
-            keys_P = np.unique(cells.group.all_gather(keys_P))
-        return cells.n_cells >= LEAST_CELLS * len(keys_P)
+    def has_cells(gate: Gate) -> bool:
+        return gate.axes is None or cells.n_cells >= LEAST_CELLS * (gate.n_rows - 1)
 
-    return tuple(axes for axes in gates if axes is None or has_cells(axes))
+    return tuple(axes for axes in gates if has_cells(Gate(axes, cells)))
 
 
 @dataclass(frozen=True)
