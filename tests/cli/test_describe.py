@@ -39,3 +39,20 @@ def test_a_pipe_and_a_file_do_not_go_together(run, events):
     result = run("describe", "-", events, "--axes", "author,word")
     assert result.code == 2
     assert "standard input" in result.err
+
+
+def test_a_model_is_described_with_its_gate(run, events, tmp_path):
+    out = tmp_path / "model"
+    given = ("--model", "bptf", "--components", "2", "--max-iter", "3", "--zeros", "observed")
+    fit = ("fit", events, "--axes", "author,word,year", "--value", "count", *given)
+    gate = ("--set", 'gate=["author", "year"]')
+    assert "zeros observed, gate author x year" in run(*fit, *gate, "--out", out).out
+    said = run("describe", out)
+    assert (said.code, said.err) == (0, "")
+    assert "model: bptf\n" in said.out
+    assert "gate: author × year\n" in said.out
+    assert "n_components=2" in said.out
+    assert json.loads(run("describe", out, "--json").out)["gate"] == ["author", "year"]
+    again = run(*fit, "--out", out, "--overwrite", "--json").out
+    assert json.loads(again)["gate"] is None
+    assert "gate: none\n" in run("describe", out).out

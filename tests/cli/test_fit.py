@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tallyfold as tf
@@ -357,3 +358,52 @@ def test_zeros_observed_reaches_the_model(run, events, tmp_path):
     assert scores["recall-20"] > 0
     assert "log-pmf-positive" not in scores
     assert Path(document["out"]) == tmp_path / "m"
+
+
+def copied(seed=0):
+    """Return texts of which every second one is a copy of the one before it."""
+    rng = np.random.default_rng(seed)
+    texts = rng.random((40, 60)) < 0.2
+    texts[1::2] = texts[::2]
+    rows = pd.DataFrame(np.argwhere(texts), columns=["author", "word"])
+    return rows.assign(count=rng.integers(1, 4, len(rows)))
+
+
+def test_copies_are_held_out_together(run, tmp_path):
+    """By the split, by the model's own fit, and by the baselines beside it."""
+    copied().to_parquet(tmp_path / "texts.parquet")
+    tensor = tf.read_counts(tmp_path / "texts.parquet", axes=["author", "word"], value="count")
+    given = ("--axes", "author,word", "--value", "count", "--zeros", "observed")
+    model = ("--model", "bptf", "--components", "2", "--max-iter", "4", "--holdout", "0.2")
+    out = ("--copies", "word", "--json", "--out", tmp_path / "model")
+    result = run("fit", tmp_path / "texts.parquet", *given, *model, *out)
+    assert (result.code, result.err) == (0, "")
+    groups = tf.near_copies(tensor, "word")
+    train, test = tf.split(tensor, 0.2, cells="all", groups=groups)
+    own = {"groups": tf.near_copies(train, "word")}
+    wanted = tf.BPTF(n_components=2, max_iter=4, zeros="observed").fit(train, **own)
+    np.testing.assert_array_equal(tf.load(tmp_path / "model").rate(test), wanted.rate(test))
+    alone = tf.BPTF(n_components=2, max_iter=4, zeros="observed").fit(train)
+    assert not np.array_equal(alone.rate(test), wanted.rate(test))
+    scores = json.loads(result.out)["scores"]
+    floor = tf.MainEffects(zeros="observed").fit(train, **own)
+    assert scores["main effects"]["log-score"] == pytest.approx(floor.score(test))
+    command = ("compare", tmp_path / "texts.parquet", *given, "--models", "bptf", *model[2:])
+    found = json.loads(run(*command, "--copies", "word", "--json").out)
+    assert found["bptf"]["scores"]["log-score"]["mean"] == pytest.approx(wanted.score(test))
+
+
+@pytest.mark.parametrize("verb", ["fit", "compare"])
+def test_copies_of_no_axis_are_refused(run, events, tmp_path, verb):
+    out = ("--out", tmp_path / "model") if verb == "fit" else ()
+    result = run(verb, events, *AXES, "--holdout", "0.2", "--copies", "shelf", *out)
+    assert result.code == 2
+    assert "no axis 'shelf'" in result.err
+    assert not (tmp_path / "model" / "model.json").exists()
+
+
+def test_copies_and_processes_do_not_go_together(run, events, tmp_path):
+    given = ("--copies", "word", "--processes", "2", "--out", tmp_path / "model")
+    result = run("fit", events, *QUICK, *given)
+    assert result.code == 2
+    assert "--copies needs one process" in result.err

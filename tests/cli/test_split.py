@@ -22,6 +22,14 @@ def test_help_has_examples(run):
             ("--holdout", "0.3", "--seed", "4", "--cells", "nonzero"),
             lambda t: tf.split(t, 0.3, random_state=4),
         ),
+        (
+            ("--copies", "word", "--cells", "nonzero"),
+            lambda t: tf.split(t, 0.2, random_state=0, groups=tf.near_copies(t, "word")),
+        ),
+        (
+            ("--copies", "word", "--cells", "all"),
+            lambda t: tf.split(t, 0.2, cells="all", groups=tf.near_copies(t, "word")),
+        ),
         (("--by-entity", "author"), lambda t: tf.split_entities(t, "author", 0.2, random_state=0)),
         (("--after", "year=2008"), lambda t: tf.split_time(t, "year", after=2008)),
     ],
@@ -39,6 +47,9 @@ def test_the_parts_are_the_librarys(run, events, tensor, tmp_path, options, want
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (("--copies", "shelf"), "no axis 'shelf'"),
+        (("--copies", "word", "--by-entity", "author"), "--copies is for cells"),
+        (("--copies", "word", "--after", "year=2008"), "--copies is for cells"),
         (("--holdout", "1"), "--holdout must be a share"),
         (("--after", "year=2008", "--holdout", "0.1"), "--after says what is held out"),
         (("--after", "2008"), "--after wants AXIS=VALUE"),

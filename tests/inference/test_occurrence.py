@@ -11,12 +11,14 @@ from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.occurrence.held_out import best_line, log_score, slopes
 from tallyfold.inference.occurrence.step import Counted
 from tallyfold.inference.occurrence.training import (
+    Ceiling,
     Examples,
     Multipliers,
     Network,
     trained_line,
     trained_multipliers,
     trained_network,
+    with_ceiling,
 )
 from tallyfold.posterior.occurrence_weights import Features, OccurrenceWeights
 
@@ -94,6 +96,59 @@ def test_gradient_of_the_network():
     np.testing.assert_allclose(
         transpose(cells.loss(log_C)[1]), approx_fprime(params_P, loss, 1e-7), atol=1e-6
     )
+
+
+def test_gradient_of_the_ceiling():
+    cells = examples()
+    ceiling = Ceiling(np.random.default_rng(4).normal(0, 2, 70))
+    params_P = np.array([0.2, 0.9, -2.0])
+
+    def loss(params):
+        return cells.loss(ceiling.forward(params)[0])[0]
+
+    log_C, transpose = ceiling.forward(params_P)
+    np.testing.assert_allclose(
+        transpose(cells.loss(log_C)[1]), approx_fprime(params_P, loss, 1e-7), atol=1e-6
+    )
+
+
+def certain(n, empty, seed):
+    """Return cells with rates as their base says, of which some are empty whatever the rate."""
+    rng = np.random.default_rng(seed)
+    base_N = rng.normal(-0.5, 1.5, n)
+    some_N = rng.random(n) < -np.expm1(-np.exp(base_N)) * (1 - empty)
+    none = np.zeros((n, 0))
+    found = Features(base_N, none, none, np.zeros(n), none)
+    return Examples(found.rows(some_N), found.rows(~some_N), np.ones((~some_N).sum()))
+
+
+def missing(cells, weights, least):
+    """Return how many cells with a probability above `least` are empty, and should be."""
+    filled, empty = (-np.expm1(-np.exp(weights.log_rates(f))) for f in (cells.filled, cells.empty))
+    every = np.append(filled, empty)
+    return (empty > least).sum(), (1 - every[every > least]).sum()
+
+
+@pytest.mark.parametrize("empty", [0.1, 0.02])
+def test_the_ceiling_is_found(empty):
+    train, test = certain(50_000, empty, 0), certain(50_000, empty, 1)
+    line = trained_line(train)
+    found = with_ceiling(line, train)
+    assert found.ceiling_3[2] == pytest.approx(empty, rel=0.25)
+    assert test.score(found) > test.score(line)
+    number, expected = missing(test, found, 0.85)
+    assert number == pytest.approx(expected, rel=0.1)
+    number, expected = missing(test, line, 0.99)  # the most certain are too certain
+    assert number > 3 * expected
+
+
+def test_where_nothing_is_missing_hardly_a_ceiling_is_found():
+    train, test = certain(50_000, 0.0, 0), certain(50_000, 0.0, 1)
+    line = trained_line(train)
+    found = with_ceiling(line, train)
+    assert found.ceiling_3[2] < 0.005
+    assert train.score(found) >= train.score(line)
+    assert test.score(found) > test.score(line) - 2e-4
 
 
 def made_up(n, seed):

@@ -1,5 +1,6 @@
 """BPTF and its relatives where cells without an entry are zeros."""
 
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -167,3 +168,17 @@ def test_tiny_tensors_fit(given):
     tensor = tf.simulate((5, 4, 3), n_components=1, density=0.4).tensor
     model = tf.BPTF(**QUICK | given).fit(tensor)
     assert np.all(np.isfinite(model.predict(tensor)))
+
+
+def test_the_gate_has_a_public_name(parts, gated, tmp_path):
+    names = parts.train.names
+    assert gated.gate_ is None or set(gated.gate_) < set(names)
+    for model in (tf.BPTF, tf.VAEBPTF):
+        named = model(n_components=2, max_iter=2, zeros="observed", gate=["day", "user"])
+        named.fit(parts.train).save(tmp_path / model.name)
+        assert named.gate_ == tf.load(tmp_path / model.name).gate_ == ("user", "day")
+    assert named.partial(parts.test).gate_ == named.update(parts.test).gate_ == ("user", "day")
+    assert tf.MainEffects(max_iter=2, zeros="observed").fit(parts.train).gate_ is None
+    fitted = replace(named.fitted_, parameters={"zeros": "missing"})
+    assert fitted.derived
+    assert fitted.gate is None  # multipliers of combinations, as encoders have them

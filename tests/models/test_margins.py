@@ -147,9 +147,48 @@ def test_sums_beyond_32_bits_are_kept():
     assert large.added(np.array([0]), np.array([[1, 1]])).sums_PF.tolist()[1] == [3, 2**31 + 4]
 
 
-def test_new_cells_and_observed_zeros_do_not_go_together(parts):
+def zero(model):
+    """Return the probability of a zero, the same in all cells."""
+    return float(np.exp(model.predictive(np.zeros((1, 3), np.int32)).log_pmf(0))[0])
+
+
+def test_new_cells_with_observed_zeros_bring_the_zeros_that_were_hidden():
+    whole = simulate_margins((30, 30, 10), 4_000, pairs=0.8)
+    model = tf.Margins(zeros="observed")
+    train, test = tf.split(whole, 0.2, cells="all")
+    hidden = model.fit(train).partial(test)
+    assert zero(hidden) == pytest.approx(1 - whole.nnz / whole.size)
+    assert_margins_are_of(hidden, whole)
+    complete = tf.CountTensor(train.axes, train.indices, train.counts)
+    more = tf.CountTensor(test.axes, test.indices, test.counts)  # they were zeros before
+    assert zero(model.fit(complete).partial(more)) == pytest.approx(1 - whole.nnz / whole.size)
+
+
+@pytest.mark.parametrize("method", ["fold_in", "update"])
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_empty_cells_of_new_labels_are_zeros(method, share):
+    whole = simulate_margins((30, 30, 10), 4_000, pairs=0.8)
+    first, new = (part.compact() for part in tf.split_entities(whole, "item", 0.3))
+    if share < 1:
+        new = tf.subsample(new, share, cells="all")
+    model = tf.Margins(zeros="observed").fit(first)
+    larger = model.fold_in(new, "item") if method == "fold_in" else model.update(new)
+    n_new = len(larger.axes_[1]) - len(model.axes_[1])
+    n_known = first.size + share * n_new * 30 * 10
+    assert zero(larger) == pytest.approx(1 - (first.nnz + new.nnz) / n_known)
+    assert larger.fitted_.head is not None
+
+
+def test_new_cells_go_in_again_after_saving(parts, tmp_path):
     model = tf.Margins(zeros="observed").fit(parts.train)
-    with pytest.raises(ParameterError, match=r"zeros='missing'.* Fit again"):
+    model.save(tmp_path)
+    assert zero(tf.load(tmp_path).partial(parts.test)) == zero(model.partial(parts.test))
+
+
+def test_models_of_earlier_versions_refuse_new_cells(parts):
+    model = tf.Margins(zeros="observed").fit(parts.train)
+    model.fitted_.extra.pop("n_known")
+    with pytest.raises(ParameterError, match=r"earlier version.*Fit again"):
         model.partial(parts.test)
 
 

@@ -137,6 +137,30 @@ def test_multipliers_and_observed_zeros_do_not_go_together(parts):
         with_encoders(zeros="observed", likelihood="negative-binomial").fit(parts.train)
 
 
+@pytest.mark.parametrize(
+    ("kind", "given", "words"),
+    [
+        (tf.VAEBPTF, {"interactions": "none"}, "`interactions` has no effect with amount='head'"),
+        (tf.VAEBPTF, {"interactions": [["user", "item"]]}, "no effect with amount='head'"),
+        (
+            tf.VAEBPTF,
+            {"interactions": "none", "zeros": "observed", "amount": "negative-binomial"},
+            "interactions='none' has no effect with observed zeros",
+        ),
+        (tf.VAEBPTF, {"dispersion": 2.0}, "`dispersion` has no effect with likelihood='poisson'"),
+        (tf.BPTF, {"dispersion": 2.0}, "`dispersion` has no effect with likelihood='poisson'"),
+        (tf.MainEffects, {"dispersion": 2.0}, "`dispersion` has no effect"),
+        (tf.BPTF, {"patience": 3, "validation": None}, "`patience` has no effect without held-out"),
+        (tf.VAEBPTF, {"patience": 3, "validation": None}, "`patience` has no effect"),
+        (tf.BPTF, {"scale": (1, 5)}, "`scale` has no effect with amount='negative-binomial'"),
+    ],
+)
+def test_parameters_without_an_effect_are_refused(kind, given, words, parts):
+    with pytest.raises(ParameterError, match=words) as refused:
+        kind(**{"zeros": "missing"} | given).fit(parts.train)
+    assert "Leave it out, or " in str(refused.value)
+
+
 # -- where nothing can be trained it is BPTF ------------------------------------------------------
 
 

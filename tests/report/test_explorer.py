@@ -266,12 +266,18 @@ def test_shares_of_cells_with_a_count_are_those_of_all_held_out_cells(complete, 
 def test_the_page_says_what_tells_whether_there_is_a_count(complete):
     fit = payload_of(complete)["fit"]
     assert fit["whether"].startswith("factors, ")
-    gates = [gate.axes for gate in complete.fitted_.derived]
-    names = [" × ".join(complete.axes_[axis].name for axis in gate) for gate in gates]
-    assert all(f"a gate of {name}" in fit["whether"] for name in names)
-    named = tf.VAEBPTF(n_components=2, gate="none", max_iter=5, zeros="observed")
-    named.fit(tf.simulate((20, 15, 10), 2, density=0.1).tensor)
-    assert "no gate" in payload_of(named)["fit"]["whether"]
+    assert fit["gate"] == " × ".join(complete.gate_ or ("none",))
+
+
+def test_the_page_names_the_gate(complete_parts):
+    def shown(model):
+        return payload_of(model.fit(complete_parts.train))["fit"]["gate"]
+
+    names = complete_parts.train.names
+    given = {"n_components": 2, "max_iter": 3}
+    assert shown(tf.BPTF(**given, zeros="observed", gate=names[1:])) == " × ".join(names[1:])
+    assert shown(tf.BPTF(**given, zeros="observed")) == "none"
+    assert shown(tf.BPTF(**given)) is None
 
 
 def test_scores_of_whether_and_of_how_many_are_not_one_line(complete):
@@ -280,14 +286,32 @@ def test_scores_of_whether_and_of_how_many_are_not_one_line(complete):
     heads = history["phase"].isin(["head", "residuals"])
     assert fit["scored"][1]["own"] == heads.tolist()
     assert fit["scored"][0]["own"] == (~heads).tolist()
-    assert [objective is not None for _, objective, _ in fit["history"]] == heads.tolist()
+    sweeps = (history["phase"] == "sweeps").tolist()
+    assert [objective is not None for _, objective, *_ in fit["history"]] == sweeps
+    assert [phase for *_, phase in fit["history"]] == history["phase"].tolist()
+
+
+@pytest.mark.parametrize("kind", ["vae-bptf", "bptf"])
+def test_scores_of_factors_and_of_a_head_are_not_one_line(kind):
+    tensor = tf.load_demo().filter(top={"module": 40, "word": 100})
+    given = {"zeros": "missing"} if kind == "vae-bptf" else {"zeros": "observed"}
+    model = tf.MODELS[kind](n_components=2, max_iter=5, amount="head", **given).fit(tensor)
+    fit, history = payload_of(model)["fit"], model.history_
+    heads = history["phase"].isin(["head", "residuals"]).to_numpy()
+    assert heads.any()
+    assert {each["name"]: each["own"] for each in fit["scored"]} == {
+        "factors": (~heads).tolist(),
+        "count head": heads.tolist(),
+    }
+    drawn = [objective for _, objective, *_ in fit["history"] if objective is not None]
+    assert drawn == pytest.approx(history["objective"][~heads], rel=1e-6)
 
 
 def test_a_gate_is_no_objective():
     tensor = tf.simulate((20, 15, 10), 2, density=0.2).tensor
     model = tf.BPTF(n_components=2, zeros="observed", gate="auto", max_iter=5).fit(tensor)
     assert "gate" in set(model.history_["phase"])
-    shown = [objective is not None for _, objective, _ in payload_of(model)["fit"]["history"]]
+    shown = [objective is not None for _, objective, *_ in payload_of(model)["fit"]["history"]]
     assert shown == (model.history_["phase"] == "sweeps").tolist()
 
 

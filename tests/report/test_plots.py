@@ -466,7 +466,10 @@ def test_convergence_has_a_panel_for_whether_and_one_for_how_many():
     tensor = tf.load_demo().filter(top={"module": 60, "word": 300})
     model = tf.VAEBPTF(n_components=2).fit(tensor)
     history = model.history_[model.history_["validation"].notna()]
-    _, whether, how_many = plots.convergence(model)
+    objective, whether, how_many = plots.convergence(model)
+    sweeps = model.history_[model.history_["phase"] == "sweeps"]
+    assert objective.get_lines()[0].get_ydata() == pytest.approx(sweeps["objective"])
+    assert [len(panel.get_lines()) for panel in (whether, how_many)] == [1, 2]  # one has the mark
     assert whether.get_title(loc="left").endswith("whether there is a count")
     heads = history["phase"].isin(["head", "residuals"])
     for panel, own in ((whether, ~heads), (how_many, heads)):

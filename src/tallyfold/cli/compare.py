@@ -67,6 +67,7 @@ def compare(
     scale: model_parameters.Scale = None,
     parameters: model_parameters.Set = None,
     holdout: Annotated[float, option("SHARE", "Share of the cells to hold out.")] = 0.2,
+    copies: options.Copies = None,
     seeds: Annotated[int, option("N", "How many splits, each with its own seed.", min=1)] = 1,
     metrics: options.Metrics = None,
     out: Annotated[
@@ -80,13 +81,15 @@ def compare(
     cells are the same to all: unknown, or zeros (--zeros). With observed zeros
     a share of all cells is held out, empty ones too.
     With several seeds, scores are means with their standard errors. Parameters
-    go to every model that has them. With --out, Ctrl-C loses nothing.
+    go to every model that has them. With --out, Ctrl-C loses nothing. With
+    --copies, what fits hold out for themselves are whole groups of copies, too.
 
     \b
     [bold]Examples[/]
       tallyfold compare events.parquet --axes author,word,year --seeds 3
       tallyfold compare counts.npz --models all --components 20 --out rows
       tallyfold compare counts.npz --models bptf --zeros observed --json
+      tallyfold compare papers.parquet --axes author,word,year --copies word
     """  # noqa: D301
     from tallyfold.data.split import split
     from tallyfold.evaluation.compare import floors
@@ -113,8 +116,13 @@ def compare(
         names = chosen_metrics(metrics, treated, has_train=True, has_part=treated == "observed")
     way = f"{1 - holdout:g}-{holdout:g}"
     hidden = hidden_from(chosen.values(), tensor)
-    splits = {way: lambda whole, seed: split(whole, holdout, cells=hidden, random_state=seed)}
-    experiment = Experiment({"counts": tensor}, chosen, names, range(seeds), splits)
+    groups = options.groups_of(tensor, copies)
+    splits = {
+        way: lambda whole, seed: split(
+            whole, holdout, cells=hidden, random_state=seed, groups=groups
+        )
+    }
+    experiment = Experiment({"counts": tensor}, chosen, names, range(seeds), splits, copies)
     how = "nothing was kept. Use --out FOLDER" if out is None else "run it again to go on"
     with interruptible(how), progress() as show:
 
@@ -255,6 +263,7 @@ def scored(
     test: "CountTensor",
     metrics: Sequence[str],
     train: "CountTensor | None" = None,
+    copies: str | None = None,
 ) -> Scores:
     """Score a model on cells, and beside it, if there are cells to fit them on, its floors."""
     from tallyfold.evaluation.compare import compare, floors
@@ -263,7 +272,9 @@ def scored(
     found: Scores = {model.name: scores_of(model, test, metrics, train)}
     if train is None:
         return found
-    for row in compare(floors(model.zeros_for(train)), train, test, metrics).to_dict("records"):
+    groups = options.groups_of(train, copies)
+    rows = compare(floors(model.zeros_for(train)), train, test, metrics, groups=groups)
+    for row in rows.to_dict("records"):
         found[str(row["model"])] = {name: row[name] for name in metrics}
     return found
 

@@ -64,6 +64,7 @@ def split(
         str | None, option("AXIS=VALUE", "Hold out what came after a moment, such as a day.")
     ] = None,
     cells: Annotated[str, option("auto|nonzero|all", CELLS)] = "auto",
+    copies: options.Copies = None,
     seed: Annotated[int, option("N", "Seed of the draw.", min=0)] = 0,
 ) -> None:
     """Split counts into a file to fit on and a file to test on.
@@ -79,6 +80,7 @@ def split(
       tallyfold split counts.npz train.npz test.npz --cells nonzero
       tallyfold split counts.npz train.npz test.npz --by-entity author --seed 1
       tallyfold split counts.npz train.npz test.npz --after year=2009
+      tallyfold split counts.npz train.npz test.npz --copies word
     """  # noqa: D301
     from tallyfold.data.formats import write_counts
     from tallyfold.data.formats.files import ending_of
@@ -90,6 +92,10 @@ def split(
         raise ParameterError(
             "--after says what is held out; it excludes --holdout and --by-entity."
         )
+    if copies is not None and (by_entity is not None or after is not None):
+        raise ParameterError(
+            "--copies is for cells held out at random; it excludes --by-entity and --after."
+        )
     if Path(train).resolve() == Path(test).resolve():
         raise ParameterError(f"TRAIN and TEST must be two files; both are {train!r}.")
     for target in (train, test):
@@ -97,7 +103,7 @@ def split(
         refuse_inputs(target, [source])
     tensor = reading.counts([source])
     share = USUAL_SHARE if holdout is None else holdout
-    parts = _parts(tensor, share, by_entity, after, cells, seed)
+    parts = _parts(tensor, share, by_entity, after, cells, copies, seed)
     say_dropped(tensor)
     for file, part in ((train, parts.train), (test, parts.test)):
         write_counts(part, file)
@@ -110,6 +116,7 @@ def _parts(
     by_entity: str | None,
     after: str | None,
     cells: str,
+    copies: str | None,
     seed: int,
 ) -> "Split":
     from tallyfold.data import split as ways
@@ -123,7 +130,8 @@ def _parts(
         return ways.split_entities(tensor, by_entity, holdout, random_state=seed)
     if cells == "auto":
         cells = _hidden(tensor)
-    return ways.split(tensor, holdout, cells=cells, random_state=seed)  # type: ignore[arg-type]
+    groups = options.groups_of(tensor, copies)
+    return ways.split(tensor, holdout, cells=cells, random_state=seed, groups=groups)  # type: ignore[arg-type]
 
 
 def _hidden(tensor: "CountTensor") -> str:

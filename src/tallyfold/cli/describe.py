@@ -1,14 +1,15 @@
-"""``tallyfold describe``: what is in a file of counts."""
+"""``tallyfold describe``: what is in a file of counts, or in the folder of a model."""
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.filesize import decimal
 
 from tallyfold.cli import options
 from tallyfold.cli.options import option
-from tallyfold.cli.terminal import console, duration, print_json, printable, show_table
+from tallyfold.cli.terminal import console, duration, print_json, printable, say, show_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +39,7 @@ def describe(
 ) -> None:
     """Describe the counts in a file: sizes, density, values, busiest labels.
 
+    Of the folder of a fitted model: what it is, its gate, how it was fitted.
     Reads Parquet, CSV, TSV and JSON lines (also .gz and .zst), FROSTT .tns
     and .npz. What a filter or a rule left out is listed. The time and memory
     of a fit are an order of magnitude, for one core.
@@ -48,13 +50,46 @@ def describe(
       tallyfold describe a.csv --axes user,item,day --value n --bin day=month
       tallyfold describe 'logs/*.jsonl' --axes user,page --min-nonzeros user=5
       tallyfold describe counts.npz --json
+      tallyfold describe model
       zcat events.csv.gz | tallyfold describe - --axes user,page
     """  # noqa: D301
+    if len(files) == 1 and (Path(files[0]) / "model.json").exists():
+        _describe_model(files[0], as_json)
+        return
     facts = facts_of(reading.counts(files), busiest)
     if as_json:
         print_json(facts)
     else:
         show(facts, console())
+
+
+def _describe_model(folder: str, as_json: bool) -> None:
+    """Say what a saved model is, and how it was fitted."""
+    from tallyfold.models.storage import load
+    from tallyfold.report.explorer.payload import fit_entry
+
+    model = load(folder)
+    fit = fit_entry(model)
+    facts = {
+        "model": model.name,
+        "axes": " x ".join(f"{printable(axis.name)} {len(axis):,}" for axis in model.axes_),
+        "zeros": model.fitted_.parameters["zeros"],
+        "gate": fit["gate"],
+        "whether": fit["whether"],
+        "how many": fit["amount"] or fit["likelihood"],
+        "parameters": ", ".join(
+            f"{each['name']}={each['value']}" for each in fit["parameters"] if not each["default"]
+        ),
+        "iterations": len(fit["history"]),
+        "ended because": fit["ended"],
+        "validation score": fit["validation"],
+    }
+    if as_json:
+        print_json(facts | {"gate": model.fitted_.gate, "parameters": model.fitted_.parameters})
+        return
+    for name, value in facts.items():
+        if value not in (None, ""):
+            say(f"{name}: {printable(value)}")
 
 
 def facts_of(tensor: "CountTensor", busiest: int = 5) -> dict[str, Any]:

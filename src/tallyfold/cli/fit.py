@@ -49,6 +49,7 @@ def fit(
     holdout: Annotated[
         float | None, option("SHARE", "Share of the cells to hold out and score on.")
     ] = None,
+    copies: options.Copies = None,
     refit: Annotated[
         bool, option(None, "After scoring, fit again on all cells and save that.", "--refit")
     ] = False,
@@ -65,7 +66,8 @@ def fit(
     script does not go on with half a fit); --resume goes on from there. With
     --holdout the model is scored beside constant, main effects and margins on
     cells it has not seen (with observed zeros, on a share of all cells), and the
-    saved model is the one that was scored, unless --refit.
+    saved model is the one that was scored, unless --refit. With --copies, so are
+    cells that fits hold out for themselves: whole groups of copies.
 
     \b
     [bold]Examples[/]
@@ -83,13 +85,18 @@ def fit(
         "n_components": components, "zeros": zeros, "max_iter": max_iter,
         "scale": model_parameters.scale_of(scale),
     }  # fmt: skip
-    fit_run = FitRun(out, resume, as_json)
+    fit_run = FitRun(out, resume, as_json, copies)
     with fit_run.said_if_stopped():
         chosen = model_parameters.chosen_model(
             model, config, model_parameters.settings(parameters, **own)
         )
         if seed is not None and "random_state" in chosen.get_params():
             chosen.set_params(random_state=seed)
+        if copies is not None and processes is not None and processes > 1:
+            raise ParameterError(
+                "--copies needs one process, for copies may be in different ones; leave out "
+                "--processes."
+            )
         if processes is not None and processes > 1 and not in_many():
             run_in(processes, files)
             return
@@ -112,8 +119,8 @@ class FitRun:
     model: "CountModel"
     group: "ProcessGroup"
 
-    def __init__(self, out: str, resume: bool, as_json: bool) -> None:
-        self.out, self.resume, self.as_json = out, resume, as_json
+    def __init__(self, out: str, resume: bool, as_json: bool, copies: str | None = None) -> None:
+        self.out, self.resume, self.as_json, self.copies = out, resume, as_json, copies
         self.tensors: dict[str, CountTensor] = {}
         self.seconds = 0.0
         self.saved = False
@@ -160,7 +167,8 @@ class FitRun:
         model_parameters.decide_zeros([self.model], whole, silent=self.as_json)
         if holdout is not None:
             hidden = hidden_from([self.model], whole)
-            parts = split(whole, holdout, cells=hidden, random_state=seed)
+            groups = options.groups_of(whole, self.copies)
+            parts = split(whole, holdout, cells=hidden, random_state=seed, groups=groups)
             self.tensors |= {"training part": parts.train, "test part": parts.test}
         return self.model.zeros_for(whole)
 
@@ -172,7 +180,7 @@ class FitRun:
         zeros = self.model.zeros_for(train)
         metrics = chosen_metrics(None, zeros, has_train=True, has_part=test.part is not None)
         with use_group(ALONE):
-            scores = scored(self.model, test, metrics, train)
+            scores = scored(self.model, test, metrics, train, self.copies)
         if not self.as_json:
             show_scores(f"Scores on {test.nnz:,} held-out cells, zeros {zeros}", scores)
             say("")
@@ -189,7 +197,13 @@ class FitRun:
         start = time.perf_counter()
         with noted_interrupt() as messages, shown_progress(what) as callback:
             callbacks = [callback] if self.group.first else []
-            self.model.fit(part, checkpoint=checkpoint, resume=self.resume, callbacks=callbacks)
+            self.model.fit(
+                part,
+                checkpoint=checkpoint,
+                resume=self.resume,
+                callbacks=callbacks,
+                groups=options.groups_of(part, self.copies),
+            )
         self.seconds = time.perf_counter() - start
         self.group.broadcast(lambda: self.model.save(self.out))
         self.saved = True
@@ -226,6 +240,7 @@ class FitRun:
                 "iterations": len(fitted.history),
                 "reason": fitted.reason,
                 "seconds": self.seconds,
+                "gate": fitted.gate,
                 "validation_score": fitted.validation_score,
                 "scores": scores,
             }
@@ -233,6 +248,8 @@ class FitRun:
             return
         shape = " x ".join(f"{printable(axis.name)} {len(axis):,}" for axis in cells.axes)
         zeros = fitted.parameters["zeros"]
+        if fitted.gate is not None:
+            zeros += f", gate {' x '.join(map(printable, fitted.gate))}"
         say(f"{self.model.name} on {cells.nnz:,} cells of {shape}, zeros {zeros}")
         say(self._course())
         say(f"wrote {printable(self.out)}\n\nNext:")

@@ -12,6 +12,7 @@ from tallyfold.cli.files import files_of
 from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
+    from tallyfold.data.groups import CellGroups
     from tallyfold.data.tensor import CountTensor
 
 Verb = Callable[..., None]
@@ -29,6 +30,11 @@ def argument(metavar: str, words: str) -> Any:
 
 Files = Annotated[list[str], argument("FILE", "One file, several, a quoted glob, or - for CSV.")]
 AsJson = Annotated[bool, option(None, "Write one JSON object, for a program to read.", "--json")]
+COPIES = (
+    "Hold out cells together that are near copies along this axis, such as the same word in the "
+    "texts of two co-authors."
+)
+Copies = Annotated[str | None, option("AXIS", COPIES)]
 METRICS = "Which scores, if not the usual ones."
 Metrics = Annotated[str | None, option("A,B,...|all", METRICS)]
 
@@ -171,6 +177,13 @@ def numbers(option: str, texts: list[str] | None) -> dict[str, int] | None:
                 f"{option} wants AXIS=N with a whole number; got '{axis}={value}'."
             )
     return {axis: int(value) for axis, value in found.items()}
+
+
+def groups_of(tensor: "CountTensor", copies: str | None) -> "CellGroups | None":
+    """Return the groups of cells that --copies keeps together."""
+    from tallyfold.data.near_copies import near_copies
+
+    return None if copies is None else near_copies(tensor, copies)
 
 
 def check_share(option: str, share: float | None) -> None:

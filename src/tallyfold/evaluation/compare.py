@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+import numpy.typing as npt
+
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.evaluation.fit_and_score import fit_and_score
@@ -27,6 +29,7 @@ def compare(
     metrics: Sequence[str] = tuple(METRICS),
     *,
     announce: Callable[[str], None] | None = None,
+    groups: npt.ArrayLike | None = None,
 ) -> pd.DataFrame:
     """Fit models on one part and score them on the other.
 
@@ -43,6 +46,9 @@ def compare(
         Names of scores from `METRICS`.
     announce
         Called with a model's name before it is fitted.
+    groups
+        Of the cells of `train`, for `fit`: those of `near_copies` stay together in what a fit holds
+        out for itself.
 
     Returns
     -------
@@ -79,7 +85,7 @@ def compare(
     for name, model in decided.items():
         if announce is not None:
             announce(name)
-        measured, values = fit_and_score(model, train, test, scores)
+        measured, values = fit_and_score(model, train, test, scores, groups)
         if model is not models[name] and measured["error"] is None:
             models[name]._fitted = model.fitted_
         rows.append({"model": name, "zeros": model.zeros_for(train)} | measured | values)

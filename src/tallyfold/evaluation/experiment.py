@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tallyfold.data.groups import CellGroups
+from tallyfold.data.near_copies import near_copies
 from tallyfold.data.split import Split, split
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError, StorageError
@@ -86,6 +88,9 @@ class Experiment:
     splits
         Ways to split, by name: functions of a tensor and a seed. By default a random fifth of the
         cells with a count is held out; of all cells, if zeros are observed by any of the models.
+    copies
+        An axis along which cells may be near copies: what is held out by default, and what fits
+        hold out for themselves, are whole groups (`near_copies`).
 
     Examples
     --------
@@ -104,6 +109,7 @@ class Experiment:
         metrics: Sequence[str] | Scores = tuple(METRICS),
         seeds: Sequence[int] = (0,),
         splits: Mapping[str, Splitter] | None = None,
+        copies: str | None = None,
     ) -> None:
         splits = {DEFAULT_SPLIT: self._held_out_fifth} if splits is None else splits
         self.tensors = _checked(tensors, "tensors", object, "tensors or functions")
@@ -117,7 +123,7 @@ class Experiment:
         )
         if not self.metrics:
             raise ParameterError("`metrics` must name at least one; got none.")
-        self.seeds = _checked_seeds(seeds)
+        self.seeds, self.copies = _checked_seeds(seeds), copies
         self._last_split: tuple[tuple[Any, ...], Split, str] | None = None
         self._last_decided: tuple[CountTensor, dict[str, CountModel]] | None = None
 
@@ -189,7 +195,11 @@ class Experiment:
 
     def _held_out_fifth(self, tensor: CountTensor, seed: int) -> Split:
         hidden = hidden_from(self._decided(tensor).values(), tensor)
-        return split(tensor, 0.2, cells=hidden, random_state=seed)
+        groups = self._groups(tensor)
+        return split(tensor, 0.2, cells=hidden, random_state=seed, groups=groups)
+
+    def _groups(self, tensor: CountTensor) -> CellGroups | None:
+        return None if self.copies is None else near_copies(tensor, self.copies)
 
     def _decided(self, tensor: CountTensor) -> dict[str, CountModel]:
         """Return the models for a data set: what empty cells are is decided on the whole of it."""
@@ -213,7 +223,7 @@ class Experiment:
         if "random_state" in parameters:
             parameters["random_state"] = fit.seed
         model = type(self.models[fit.model])(**parameters)
-        measured, scores = fit_and_score(model, train, test, self.metrics)
+        measured, scores = fit_and_score(model, train, test, self.metrics, self._groups(train))
         about = {
             **fit._asdict(),
             **measured,
@@ -239,7 +249,8 @@ class Experiment:
     def _setting(self, fit: Fit) -> str:
         """Return checksums of a fit's parameters and metrics, and of its cells."""
         parameters = self._parameters(fit) | {"random_state": fit.seed}
-        text = json.dumps([parameters, sorted(self.metrics)], sort_keys=True, default=str)
+        about = [parameters, sorted(self.metrics), *([] if self.copies is None else [self.copies])]
+        text = json.dumps(about, sort_keys=True, default=str)
         return f"{hashlib.sha256(text.encode()).hexdigest()[:16]} {self._split(fit)[1]}"
 
 

@@ -12,6 +12,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import InterruptedWarning, ParameterError, TallyfoldError
 from tallyfold.evaluation.metrics import Metric, scores_of
@@ -25,7 +27,7 @@ Scores = Mapping[str, Metric | Callable[[Predictions], float | None]]
 """Scores by name: those of `METRICS`, and functions of one's own."""
 
 
-def fit_whole(model: CountModel, train: CountTensor) -> None:
+def fit_whole(model: CountModel, train: CountTensor, groups: npt.ArrayLike | None = None) -> None:
     """Fit a model; Ctrl-C during the fit is a KeyboardInterrupt.
 
     The score of a fit that was cut short would be compared with those of whole ones.
@@ -33,13 +35,17 @@ def fit_whole(model: CountModel, train: CountTensor) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedWarning)
         try:
-            model.fit(train)
+            model.fit(train, groups=groups)
         except InterruptedWarning:
             raise KeyboardInterrupt from None
 
 
 def fit_and_score(
-    model: CountModel, train: CountTensor, test: CountTensor, metrics: Scores
+    model: CountModel,
+    train: CountTensor,
+    test: CountTensor,
+    metrics: Scores,
+    groups: npt.ArrayLike | None = None,
 ) -> tuple[dict[str, Any], dict[str, float | None]]:
     """Fit a model; return seconds, memory, iterations and error of the fit, and its scores."""
     row: dict[str, Any] = {"seconds": None, "iterations": None, "error": None}
@@ -47,7 +53,7 @@ def fit_and_score(
     start = time.perf_counter()
     with peak_memory() as peak:
         try:
-            fit_whole(model, train)
+            fit_whole(model, train, groups)
             row |= {"seconds": time.perf_counter() - start, "iterations": model.n_iter_}
             scores = _scores(model, test, train, metrics)
         except TallyfoldError as problem:

@@ -7,7 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -44,9 +44,6 @@ from tallyfold.models.fitted import Fitted
 from tallyfold.models.fitted_model import FittedModel
 from tallyfold.models.parameters import RulesOfFields, check_parameters, integer
 from tallyfold.posterior.predictive import Calibration
-
-if TYPE_CHECKING:
-    pass
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -304,8 +301,3 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
 for _method in [name for name in vars(CountModel) if name.endswith("_request")]:
     delattr(CountModel, _method)
-
-
-def names_and_labels(axes: Sequence[Axis]) -> tuple[list[str], list[Any]]:
-    """Return the names of axes, and their labels."""
-    return [axis.name for axis in axes], [axis.labels for axis in axes]

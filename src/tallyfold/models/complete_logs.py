@@ -20,10 +20,11 @@ from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.occurrence.phases import gate_candidates
 from tallyfold.inference.occurrence.step import LastPasses, OccurrenceState
 from tallyfold.inference.schemes.gate import Axes
-from tallyfold.models.fitted import Fitted
+from tallyfold.models.fitted import Fitted, names_and_labels
 from tallyfold.models.parameters import Rule
 from tallyfold.posterior.derived_axis import countable
 from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.posterior.named_arrays import Arrays
 from tallyfold.probability.categorical import WIDEST_SCALE, recognised_scale
 from tallyfold.probability.counts import COUNTS
 
@@ -132,6 +133,20 @@ def refuse_ignored_gate(gate: Any, zeros: str, default: str, chosen: str = "") -
         )
 
 
+def same_chance(n_filled: float, n_all: float) -> Arrays:
+    """Return what a model keeps that gives all cells the same chance of a count.
+
+    `n_filled` of the `n_all` cells that it knows have one.
+
+    Examples
+    --------
+    >>> float(np.exp(same_chance(2, 8)["log_zero"][0]))
+    0.75
+    """
+    log_zero = np.log(max(1 - n_filled / n_all, 1e-300))
+    return {"log_zero": np.array([log_zero]), "n_known": np.array([n_filled, n_all], np.float64)}
+
+
 def plain_gate(gate: Any) -> str | list[str]:
     """Return a gate as JSON knows it."""
     return gate if isinstance(gate, str) else list(gate)
@@ -147,7 +162,7 @@ def occurrence_result(
     sweeps = last.sweeps
     wide = with_widths(gammas, sweeps.cells, occurrence_information, sweeps.prior_shape)
     gammas = replace(wide, derived=gammas.derived)
-    factors = GammaFactors([axis.name for axis in axes], [axis.labels for axis in axes], gammas)
+    factors = GammaFactors(*names_and_labels(axes), gammas)
     return Fitted(
         tuple(axes),
         factors,

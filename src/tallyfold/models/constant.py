@@ -14,8 +14,8 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
-from tallyfold.models.base import CountModel, Floats, names_and_labels
-from tallyfold.models.fitted import Fitted
+from tallyfold.models.base import CountModel, Floats
+from tallyfold.models.fitted import Fitted, names_and_labels
 from tallyfold.models.parameters import Scale, Zeros, choose_likelihood
 from tallyfold.posterior.count_head import histogram_head
 from tallyfold.posterior.point_factors import PointFactors

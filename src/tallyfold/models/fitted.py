@@ -18,6 +18,7 @@ from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.posterior.named_arrays import Arrays, named, part_of
 from tallyfold.posterior.occurrence import Occurrence
 from tallyfold.posterior.point_factors import PointFactors
 from tallyfold.posterior.predictive import Calibration, matched_mixture
@@ -33,7 +34,6 @@ FACTORS: dict[str, type[GammaFactors] | type[PointFactors] | type[SampledFactors
     "sampled": SampledFactors,
 }
 
-Arrays = dict[str, npt.NDArray[Any]]
 Floats = npt.NDArray[np.float64]
 Moments = Callable[[npt.NDArray[np.int32]], tuple[Floats, Floats]]
 
@@ -159,6 +159,13 @@ class Fitted:
         """Combinations of axes with multipliers, for models that have them."""
         return self.factors.gammas.derived if isinstance(self.factors, GammaFactors) else ()
 
+    @property
+    def gate(self) -> tuple[str, ...] | None:
+        """The axes of the gate, by name; None without one, as always where zeros are missing."""
+        if self.parameters.get("zeros") != "observed" or not self.derived:
+            return None
+        return tuple(self.axes[axis].name for axis in self.derived[0].axes)
+
     def moments(self, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:
         """Return mean and variance of the rates of cells, not calibrated; -1 is unknown."""
         assert self.factors is not None
@@ -184,15 +191,15 @@ class Fitted:
         """Return what goes into a model's arrays, the labels among them."""
         arrays: Arrays = {"axes": np.frombuffer(axes_to_bytes(self.axes), np.uint8)}
         if self.factors is not None:
-            arrays |= _named("factors/", self.factors.arrays())
-        arrays |= _named("encoders/", state_arrays.to_arrays(self.encoders))
+            arrays |= named("factors/", self.factors.arrays())
+        arrays |= named("encoders/", state_arrays.to_arrays(self.encoders))
         if self.head is not None:
-            arrays |= _named("head/", self.head.arrays())
+            arrays |= named("head/", self.head.arrays())
         if self.occurrence is not None:
-            arrays |= _named("occurrence/", self.occurrence.arrays())
+            arrays |= named("occurrence/", self.occurrence.arrays())
         for number, other in enumerate(self.others):
-            arrays |= _named(f"other_{number}/", other.arrays())
-        return arrays | _named("extra/", self.extra)
+            arrays |= named(f"other_{number}/", other.arrays())
+        return arrays | named("extra/", self.extra)
 
     @classmethod
     def restored(cls, document: dict[str, Any], arrays: Arrays, folder: str) -> Fitted:
@@ -211,12 +218,12 @@ class Fitted:
                 document["n_iter"],
                 document["reason"],
                 document["validation_score"],
-                _part(arrays, "extra/"),
-                encoders=TrainedEncoders.from_arrays(_part(arrays, "encoders/")),
-                head=CountHead.from_arrays(_part(arrays, "head/")),
-                occurrence=Occurrence.from_arrays(_part(arrays, "occurrence/")),
+                part_of(arrays, "extra/"),
+                encoders=TrainedEncoders.from_arrays(part_of(arrays, "encoders/")),
+                head=CountHead.from_arrays(part_of(arrays, "head/")),
+                occurrence=Occurrence.from_arrays(part_of(arrays, "occurrence/")),
                 others=tuple(
-                    cls.restored(other, _part(arrays, f"other_{number}/"), folder)
+                    cls.restored(other, part_of(arrays, f"other_{number}/"), folder)
                     for number, other in enumerate(document.get("others", ()))
                 ),
             )
@@ -225,13 +232,9 @@ class Fitted:
 
 
 def _factors(kind: str, axes: Sequence[Axis], arrays: Arrays) -> Factors:
-    names, labels = [axis.name for axis in axes], [axis.labels for axis in axes]
-    return FACTORS[kind].from_arrays(names, labels, _part(arrays, "factors/"))
+    return FACTORS[kind].from_arrays(*names_and_labels(axes), part_of(arrays, "factors/"))
 
 
-def _named(prefix: str, arrays: Arrays) -> Arrays:
-    return {prefix + name: array for name, array in arrays.items()}
-
-
-def _part(arrays: Arrays, prefix: str) -> Arrays:
-    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+def names_and_labels(axes: Sequence[Axis]) -> tuple[list[str], list[Any]]:
+    """Return the names of axes, and their labels."""
+    return [axis.name for axis in axes], [axis.labels for axis in axes]

@@ -6,8 +6,10 @@ of: to the prior for a new entity, to what is there for a known one. No old cell
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +21,11 @@ from tallyfold.errors import DataError, LabelError, ParameterError
 from tallyfold.inference.occurrence.intake import KnownFit, take_in
 from tallyfold.inference.occurrence.step import mirrored_places
 from tallyfold.models.cells import cell_positions
+from tallyfold.models.complete_logs import same_chance
 from tallyfold.models.encoder_intake import EncoderIntake
 from tallyfold.models.fitted import Fitted
 from tallyfold.posterior.gamma_factors import GammaFactors
-from tallyfold.posterior.occurrence import NewCells, Occurrence
+from tallyfold.posterior.occurrence import NewCells
 
 
 def fold_in(fitted: Fitted, counts: CountTensor, axis: str) -> Fitted:
@@ -56,6 +59,8 @@ def _taken_in(
     positions_NM = _known_positions(fitted, counts)
     if fitted.occurrence is not None:
         fitted = _with_occurrence(before, fitted, counts, positions_NM, changed)
+    elif "n_known" in fitted.extra:
+        fitted = _with_same_chance(before, fitted, counts, positions_NM)
     elif fitted.factors is not None:
         fitted = EncoderIntake(fitted, positions_NM, counts.counts, changed).result()
     if fitted.head is None:
@@ -82,7 +87,9 @@ def _with_occurrence(
     mirror, places = before.occurrence.mirror, None
     if mirror is not None and longer.axes != before.axes:
         places = mirrored_places(*(longer.axes[axis] for axis in mirror.axes))
-    shares = _known_shares(before.axes, before.occurrence, counts, positions_NM)
+    n_filled = sum(each.counts_P.sum() for each in before.occurrence.sets[:1])
+    known = _Known(before.axes, before.occurrence.share, before.occurrence.seen, n_filled)
+    shares = known.shares(counts, positions_NM)
     shape = tuple(len(axis) for axis in longer.axes)
     cells = NewCells(positions_NM, shape, *shares, places)
     gammas, occurrence = take_in(fit, longer.factors.gammas, cells, changed)
@@ -90,32 +97,62 @@ def _with_occurrence(
     return replace(longer, factors=factors, occurrence=occurrence)
 
 
-def _known_shares(
-    axes: Sequence[Axis],
-    occurrence: Occurrence,
-    counts: CountTensor,
-    positions_NM: npt.NDArray[np.int32],
-) -> tuple[float, float]:
-    """Return which share of the cells of known labels, and of new ones, will be known.
+def _with_same_chance(
+    before: Fitted, longer: Fitted, counts: CountTensor, positions_NM: npt.NDArray[np.int32]
+) -> Fitted:
+    """Return the one chance of a count that all cells have, with new cells."""
+    n_filled, n_known = before.extra["n_known"].tolist()
+    n_old, n_all = (math.prod(len(axis) for axis in each.axes) for each in (before, longer))
+    every = [np.ones(len(axis), dtype=bool) for axis in before.axes]
+    share, new_share = _Known(before.axes, n_known / n_old, every, n_filled).shares(
+        counts, positions_NM
+    )
+    n_known = share * n_old + new_share * (n_all - n_old)
+    return replace(longer, extra=same_chance(n_filled + counts.nnz, n_known))
 
-    A part by hash (`split(cells="all")`) that holds cells of known labels brings the zeros that
-    were hidden among them; in proportion, if it is of some of the labels. If it has fewer than half
-    of the cells with a count that it then should have, it is a part of the new labels' cells.
+
+class _Known(NamedTuple):
+    """Which of all cells a fit knows: a share of those of the labels that it has seen.
+
+    Attributes
+    ----------
+    axes, share
+        Its axes, and the share.
+    seen
+        For each axis, which labels it has seen.
+    n_filled
+        How many cells with a count.
     """
-    part = counts.part
-    if part is None or not part.n_hash_rules:
-        return occurrence.share, 1.0
-    allowed = part.allowed(counts.axes)
-    added, old_N = part.share, np.ones(counts.nnz, dtype=bool)
-    for axis, seen_D, column_N in zip(axes, occurrence.seen, positions_NM.T, strict=True):
-        number = counts.axis_number(axis.name)
-        labels = counts.axes[number].labels.filter(pa.array(allowed[number]))
-        place_L, known_L = axis.find(labels)
-        added *= float(seen_D[place_L[known_L]].sum() / max(seen_D.sum(), 1))
-        old_N &= np.append(seen_D, False)[np.minimum(column_N, len(seen_D))]
-    expected = sum(each.counts_P.sum() for each in occurrence.sets[:1]) * added / occurrence.share
-    added = 0.0 if old_N.sum() < expected / 2 else added
-    return min(1.0, occurrence.share + added), part.share
+
+    axes: Sequence[Axis]
+    share: float
+    seen: Sequence[npt.NDArray[np.bool_]]
+    n_filled: float
+
+    def shares(
+        self, counts: CountTensor, positions_NM: npt.NDArray[np.int32]
+    ) -> tuple[float, float]:
+        """Return which share of the cells of known labels, and of new ones, will be known.
+
+        A part by hash (`split(cells="all")`) that holds cells of known labels brings the zeros that
+        were hidden among them; in proportion, if it is of some of the labels. If it has fewer than
+        half of the cells with a count that it then should have, it is a part of the new labels'
+        cells.
+        """
+        part = counts.part
+        if part is None or not part.n_hash_rules:
+            return self.share, 1.0
+        allowed = part.allowed(counts.axes)
+        added, old_N = part.share, np.ones(counts.nnz, dtype=bool)
+        for axis, seen_D, column_N in zip(self.axes, self.seen, positions_NM.T, strict=True):
+            number = counts.axis_number(axis.name)
+            labels = counts.axes[number].labels.filter(pa.array(allowed[number]))
+            place_L, known_L = axis.find(labels)
+            added *= float(seen_D[place_L[known_L]].sum() / max(seen_D.sum(), 1))
+            old_N &= np.append(seen_D, False)[np.minimum(column_N, len(seen_D))]
+        expected = self.n_filled * added / self.share
+        added = 0.0 if old_N.sum() < expected / 2 else added
+        return min(1.0, self.share + added), part.share
 
 
 def _check_cells(counts: CountTensor) -> None:
@@ -128,15 +165,13 @@ def _check_cells(counts: CountTensor) -> None:
 def _check_zeros(fitted: Fitted) -> None:
     """Refuse new cells where what their empty cells say cannot be told."""
     occurrence = fitted.occurrence
-    if fitted.parameters["zeros"] != "observed" or (
-        occurrence is not None and occurrence.prior_rate_M is not None
-    ):
-        return
-    raise ParameterError(
-        "new cells can be taken in without a fit with zeros='missing', or by a vae-bptf: this "
-        "model of observed zeros does not know what the empty cells of new entities say, or was "
-        "saved by an earlier version. Fit again."
-    )
+    told = occurrence is not None and occurrence.prior_rate_M is not None
+    if fitted.parameters["zeros"] == "observed" and not (told or "n_known" in fitted.extra):
+        raise ParameterError(
+            "this model of observed zeros was saved by an earlier version, which did not keep what "
+            "empty cells of new entities say. Fit again to take in new cells, or use "
+            "zeros='missing'."
+        )
 
 
 def _known_positions(fitted: Fitted, counts: CountTensor) -> npt.NDArray[np.int32]:

@@ -18,8 +18,8 @@ from tallyfold.inference.encoders.information import information_of, with_widths
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
 from tallyfold.inference.schemes.gate import Axes
-from tallyfold.models.base import CountModel, names_and_labels
-from tallyfold.models.fitted import Fitted
+from tallyfold.models.base import CountModel
+from tallyfold.models.fitted import Fitted, names_and_labels
 from tallyfold.models.parameters import (
     Amount,
     Device,
@@ -88,6 +88,24 @@ class SweptModel(GammaModel):
                 f"`scale` has no effect with amount={self.amount!r}; got {self.scale!r}. Leave it "
                 "out, or use amount='head'."
             )
+        if self.dispersion is not None and self.likelihood == "poisson":
+            raise ParameterError(
+                f"`dispersion` has no effect with likelihood='poisson'; got {self.dispersion!r}. "
+                "Leave it out, or use likelihood='negative-binomial'."
+            )
+        if self.patience != SweptModel.patience and self.validation is None:
+            raise ParameterError(
+                "`patience` has no effect without held-out cells, by which a fit is stopped; got "
+                f"{self.patience!r} with validation=None. Leave it out, or give a share."
+            )
+
+    @property
+    def gate_(self) -> tuple[str, ...] | None:
+        """The two axes whose pairs are active or not, by name, as given or as the fit chose them.
+
+        None: there is no gate. Only a model with observed zeros has one.
+        """
+        return self.fitted_.gate
 
     def _sweeps(
         self,

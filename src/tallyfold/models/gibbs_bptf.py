@@ -22,8 +22,8 @@ from tallyfold.inference.schemes.gibbs import (
     Part,
     draws_or_present,
 )
-from tallyfold.models.base import CountModel, names_and_labels
-from tallyfold.models.fitted import Fitted
+from tallyfold.models.base import CountModel
+from tallyfold.models.fitted import Fitted, names_and_labels
 from tallyfold.models.parameters import (
     Amount,
     Backend,

@@ -124,13 +124,14 @@ def _check_weights(weights: OccurrenceWeights, n_sets: int, n_near: int) -> None
     shapes = {
         "log_pull_S": (n_sets,), "power_S": (n_sets,), "line_2": (2,), "log_echo": (1,),
         "centre_D": (n_inputs,), "spread_D": (n_inputs,), "into_DH": (n_inputs, n_hidden),
-        "bias_H": (n_hidden,), "out_H": (n_hidden,),
+        "bias_H": (n_hidden,), "out_H": (n_hidden,), "ceiling_3": (3,),
     }  # fmt: skip
     for name, shape in shapes.items():
         array = getattr(weights, name)
         require(array.shape == shape and _bounded(array), f"weights {name} that cannot be")
     require(_bounded(weights.spread_D, LEAST_SPREAD), "inputs of a range that cannot be")
     require(bool(np.all(np.abs(weights.log_pull_S) < MOST_LOG_PULL)), "pulls that cannot be")
+    require(0 <= weights.ceiling_3[2] < 1, "probabilities that cannot be")
 
 
 def _check_mirror(mirror: Mirror, axes: Sequence[Any]) -> None:

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.models.fitted import Arrays, Fitted
+from tallyfold.models.fitted import Fitted
 from tallyfold.models.head_checks import check_head, check_keys, check_occurrence, require
 from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.gamma_factors import GammaFactors
+from tallyfold.posterior.named_arrays import Arrays
 from tallyfold.posterior.point_factors import PointFactors
 from tallyfold.posterior.predictive import Calibration
 from tallyfold.posterior.sampled_factors import SampledFactors
@@ -224,10 +225,12 @@ def _check_extra(fitted: Fitted, model: str) -> None:
     if model == "mlp-tf":
         _check_network(extra, [len(axis) for axis in axes])
     components = 0 if fitted.factors is None else fitted.factors.n_components
-    shapes: dict[str, tuple[int, ...]] = {"statistics": (3,), "component_weights": (components,)}
+    shapes = {"statistics": (3,), "component_weights": (components,), "n_known": (2,)}
     for name, shape in shapes.items():
         require(name not in extra or extra[name].shape == shape, f"{name} of another size")
     require(model != "constant" or "statistics" in extra, "no statistics")
+    filled, known = extra.get("n_known", (1.0, 1.0))
+    require(0 < filled <= known < math.inf, "numbers of cells that cannot be")
 
 
 def _check_network(network: Arrays, sizes: Sequence[int]) -> None:

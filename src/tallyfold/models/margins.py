@@ -14,6 +14,7 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Phase
 from tallyfold.models.base import Floats
+from tallyfold.models.complete_logs import same_chance
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.new_cells import TakesNewCells
 from tallyfold.models.parameters import Scale, Seed, Zeros, choose_likelihood
@@ -64,9 +65,8 @@ class Margins(TakesNewCells):
 
     def _make_fitted(self, state: None, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         n_all = float(np.prod(cells.shape, dtype=float)) * cells.share
-        log_zero = np.log(max(1 - cells.n_cells / n_all, 1e-300))
         likelihood = choose_likelihood("poisson", None, self.zeros)
-        return Fitted(tuple(axes), None, likelihood, None, extra={"log_zero": np.array([log_zero])})
+        return Fitted(tuple(axes), None, likelihood, None, extra=same_chance(cells.n_cells, n_all))
 
     def _rates(self, positions: npt.NDArray[np.int32]) -> Floats:
         return self._predictive(positions).mean()

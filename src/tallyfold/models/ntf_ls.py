@@ -14,8 +14,8 @@ from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.schemes.adam import Adam
 from tallyfold.inference.schemes.least_squares import LeastSquaresStep, factors_of
-from tallyfold.models.base import CountModel, names_and_labels
-from tallyfold.models.fitted import Fitted
+from tallyfold.models.base import CountModel
+from tallyfold.models.fitted import Fitted, names_and_labels
 from tallyfold.models.parameters import (
     Backend,
     NonNegative,
@@ -101,10 +101,9 @@ class NTFLS(CountModel):
 
     def _make_fitted(self, state: Adam, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         seen = self._informed(cells)
-        names, labels = names_and_labels(axes)
         return Fitted(
             axes=tuple(axes),
-            factors=PointFactors.with_unseen(names, labels, factors_of(state), seen),
+            factors=PointFactors.with_unseen(*names_and_labels(axes), factors_of(state), seen),
             likelihood=None,
             dispersion=None,
         )

@@ -16,8 +16,8 @@ from tallyfold.inference.cells.validation import ValidationCells
 from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.schemes.cp_apr import CPAPRState, CPAPRStep
-from tallyfold.models.base import CountModel, names_and_labels
-from tallyfold.models.fitted import Fitted
+from tallyfold.models.base import CountModel
+from tallyfold.models.fitted import Fitted, names_and_labels
 from tallyfold.models.parameters import (
     Backend,
     NonNegative,
@@ -116,10 +116,9 @@ class PTFKL(CountModel):
     def _make_fitted(self, state: CPAPRState, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         shared = [factor * state.weight_K ** (1 / len(axes)) for factor in state.factors]
         seen = self._informed(cells)
-        names, labels = names_and_labels(axes)
         return Fitted(
             axes=tuple(axes),
-            factors=PointFactors.with_unseen(names, labels, shared, seen),
+            factors=PointFactors.with_unseen(*names_and_labels(axes), shared, seen),
             likelihood=choose_likelihood("poisson", self.truncated, self.zeros),
             dispersion=None,
         )

@@ -9,9 +9,10 @@ from typing import Any
 from tallyfold.errors import ParameterError, StorageError
 from tallyfold.inference.fit.folder import read_folder, write_folder
 from tallyfold.models.base import CountModel
-from tallyfold.models.fitted import Arrays, Fitted
+from tallyfold.models.fitted import Fitted
 from tallyfold.models.load_checks import check_loaded
 from tallyfold.models.parameters import check_parameters
+from tallyfold.posterior.named_arrays import Arrays
 from tallyfold.version import __version__
 
 KIND = "tallyfold-model"

@@ -232,14 +232,20 @@ class VAEBPTF(EncodedModel, TakesNewCells):
         """Refuse parameters that the others leave without effect."""
         chosen = f" Here zeros='auto' chose: {CHOSEN[zeros]}." if self.zeros == "auto" else ""
         refuse_ignored_gate(self.gate, zeros, "auto", chosen)
-        listed = not isinstance(self.interactions, str)
-        if listed and self.amount == "head":
+        if self.interactions != "auto" and self.amount == "head":
             raise ParameterError(
-                "`interactions` as a list has no effect with amount='head', which learns from "
-                "all combinations. Leave it out, or use amount='negative-binomial'."
+                f"`interactions` has no effect with amount='head', which learns from all "
+                f"combinations; got {self.interactions!r}. Leave it out, or use "
+                "amount='negative-binomial'."
+            )
+        if self.interactions == "none" and zeros == "observed":
+            raise ParameterError(
+                "interactions='none' has no effect with observed zeros, where all combinations say "
+                "whether there is a count. Leave it out, or use zeros='missing'."
+                f"{chosen}"
             )
         needs_held_out = {
-            "`interactions` as a list": listed,
+            "`interactions` as a list": not isinstance(self.interactions, str),
             "likelihood='auto'": self.likelihood == "auto",
         }
         for what, is_given in needs_held_out.items():
@@ -252,10 +258,6 @@ class VAEBPTF(EncodedModel, TakesNewCells):
             raise ParameterError(
                 "`batch_entities` with zeros='missing' needs cells to hold out; got validation="
                 f"{self.validation!r}. Give a `validation` share, or leave it out.{chosen}"
-            )
-        if self.dispersion is not None and self.likelihood == "poisson":
-            raise ParameterError(
-                "`dispersion` belongs to a negative binomial; use likelihood='negative-binomial'."
             )
 
     def _plain_parameters(self) -> dict[str, Any]:

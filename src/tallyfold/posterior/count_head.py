@@ -20,6 +20,7 @@ from tallyfold.kernels.head_network import HeadNetwork, probabilities
 from tallyfold.kernels.row_products import row_products
 from tallyfold.posterior.derived_axis import combination_keys
 from tallyfold.posterior.margins import MarginTable, Statistics
+from tallyfold.posterior.named_arrays import Arrays, named, numbered
 from tallyfold.posterior.whole_sums import UNIT, WholeSums
 from tallyfold.probability.categorical import CategoricalCounts, CountBins
 from tallyfold.probability.lomax import LomaxTail
@@ -159,9 +160,9 @@ class CountHead:
 
     # -- as arrays --------------------------------------------------------------------------------
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> Arrays:
         """Return all that is needed to build this again, as named arrays."""
-        found: dict[str, npt.NDArray[Any]] = {
+        found: Arrays = {
             "lower": self.bins.lower_B,
             "base": self.base_B,
             "thresholds": self.statistics.thresholds_T,
@@ -179,7 +180,7 @@ class CountHead:
                 "sums": table.sums_PF,
                 "strength": table.strength_F,
             }
-            found |= {f"table_{number}/{name}": array for name, array in own.items()}
+            found |= named(f"table_{number}/", own)
         for number, stage in enumerate(self.stages):
             own = {
                 "centre": stage.centre_D,
@@ -187,11 +188,11 @@ class CountHead:
                 "params": stage.params_MP,
                 "hidden": np.array([stage.n_hidden]),
             }
-            found |= {f"stage_{number}/{name}": array for name, array in own.items()}
+            found |= named(f"stage_{number}/", own)
         return found
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> CountHead | None:
+    def from_arrays(cls, arrays: Arrays) -> CountHead | None:
         """Build from what `arrays` returned; None from nothing."""
         if not arrays:
             return None
@@ -208,11 +209,11 @@ class CountHead:
                 WholeSums.of([own["sums"]]),
                 own["strength"],
             )
-            for own in _numbered(arrays, "table_")
+            for own in numbered(arrays, "table")
         ]
         stages = [
             HeadStage(own["centre"], own["spread"], own["params"], int(own["hidden"][0]))
-            for own in _numbered(arrays, "stage_")
+            for own in numbered(arrays, "stage")
         ]
         statistics = Statistics(arrays["thresholds"], arrays["means"])
         return cls(bins, tail, arrays["base"], statistics, tuple(tables), tuple(stages))
@@ -242,17 +243,6 @@ def histogram_head(
         start = int(bins.lower_B[-1])
         tail = LomaxTail.fitted(start, counts_N, np.full(len(counts_N), np.log(base_B[-1])))
     return CountHead(bins, tail, base_B, Statistics.of(value_V, times_V), ())
-
-
-def _numbered(
-    arrays: dict[str, npt.NDArray[Any]], prefix: str
-) -> list[dict[str, npt.NDArray[Any]]]:
-    found: dict[int, dict[str, npt.NDArray[Any]]] = {}
-    for name, array in arrays.items():
-        head, _, key = name.partition("/")
-        if key and head.startswith(prefix):
-            found.setdefault(int(head.removeprefix(prefix)), {})[key] = array
-    return [found[number] for number in range(len(found))]
 
 
 def bin_shapes(bins: CountBins) -> Singles:

@@ -12,7 +12,7 @@ labels, the mirrored cell (the answer from B to A) adds an echo of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,7 @@ from tallyfold.posterior.derived_axis import (
 from tallyfold.posterior.factors import rates_at
 from tallyfold.posterior.gamma_posterior import GammaPosterior
 from tallyfold.posterior.mirror import Mirror
+from tallyfold.posterior.named_arrays import Arrays, named, numbered, part_of
 from tallyfold.posterior.neighbours import Neighbours
 from tallyfold.posterior.occurrence_weights import Features, OccurrenceWeights
 
@@ -227,12 +228,11 @@ class Occurrence:
 
     # -- as arrays --------------------------------------------------------------------------------
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> Arrays:
         """Return all that is needed to build this again, as named arrays."""
-        found: dict[str, npt.NDArray[Any]] = {"share": np.array([self.share])}
+        found: Arrays = {"share": np.array([self.share])}
         found |= {f"seen_{m}": seen_D.astype(np.uint8) for m, seen_D in enumerate(self.seen)}
-        own: dict[str, npt.NDArray[Any]] = vars(self.weights)
-        found |= {f"weights/{name}": array for name, array in own.items()}
+        found |= named("weights/", vars(self.weights))
         for number, each in enumerate(self.sets):
             own = {
                 "axes": np.array(each.axes, dtype=np.int64),
@@ -243,51 +243,40 @@ class Occurrence:
                 ),
                 "mirrored": np.array([each.mirrored], dtype=np.uint8),
             }
-            found |= {f"set_{number}/{name}": array for name, array in own.items()}
+            found |= named(f"set_{number}/", own)
         if self.prior_rate_M is not None:
             found["prior_rates"] = self.prior_rate_M
         if self.neighbours is not None:
-            found |= {f"near/{name}": array for name, array in self.neighbours.arrays().items()}
+            found |= named("near/", self.neighbours.arrays())
         if self.mirror is not None:
-            found |= {f"mirror/{name}": array for name, array in self.mirror.arrays().items()}
+            found |= named("mirror/", self.mirror.arrays())
         return found
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> Occurrence | None:
+    def from_arrays(cls, arrays: Arrays) -> Occurrence | None:
         """Build from what `arrays` returned; None from nothing."""
         if not arrays:
             return None
         n_axes = sum(name.startswith("seen_") for name in arrays)
-        n_sets = sum(name.startswith("set_") and name.endswith("/keys") for name in arrays)
-        sets = []
-        for number in range(n_sets):
-            own = {
-                n: arrays[f"set_{number}/{n}"]
-                for n in ("axes", "sizes", "keys", "counts", "mirrored")
-            }
-            sets.append(
-                CombinationCounts(
-                    tuple(own["axes"].tolist()),
-                    tuple(own["sizes"].tolist()),
-                    own["keys"],
-                    own["counts"],
-                    bool(own["mirrored"][0]),
-                )
+        sets = [
+            CombinationCounts(
+                tuple(own["axes"].tolist()),
+                tuple(own["sizes"].tolist()),
+                own["keys"],
+                own["counts"],
+                bool(own["mirrored"][0]),
             )
-        names = [each.name for each in fields(OccurrenceWeights)]
+            for own in numbered(arrays, "set")
+        ]
         return cls(
             float(arrays["share"][0]),
             tuple(arrays[f"seen_{axis}"].astype(bool) for axis in range(n_axes)),
             tuple(sets),
-            OccurrenceWeights(*(arrays[f"weights/{name}"] for name in names)),
-            Mirror.from_arrays(_part(arrays, "mirror/")),
+            OccurrenceWeights(**part_of(arrays, "weights/")),
+            Mirror.from_arrays(part_of(arrays, "mirror/")),
             arrays.get("prior_rates"),
-            Neighbours.from_arrays(_part(arrays, "near/")),
+            Neighbours.from_arrays(part_of(arrays, "near/")),
         )
-
-
-def _part(arrays: dict[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
-    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
 
 
 def closed_sums_of(gammas: GammaPosterior, seen: Sequence[Mask], share: float) -> ClosedSums:

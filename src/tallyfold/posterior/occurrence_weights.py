@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ LEAST_NEAR = 0.003
 INPUT_LIMIT = 4.0
 LOWEST, HIGHEST = -60.0, 8.0
 """Log rates are kept in between."""
+NO_CEILING = np.array([0.0, 1.0, 0.0])
 
 
 class Features(NamedTuple):
@@ -70,6 +71,9 @@ class OccurrenceWeights:
         What the network's inputs are standardised by.
     into_DH, bias_H, out_H
         The network's weights; no hidden unit: no network.
+    ceiling_3
+        Shift and slope of the log rates in the end, and the probability with which the most
+        certain cell is empty all the same. Zero, as in models of earlier versions: no ceiling.
     """
 
     log_pull_S: Floats
@@ -81,6 +85,7 @@ class OccurrenceWeights:
     into_DH: Floats
     bias_H: Floats
     out_H: Floats
+    ceiling_3: Floats = field(default_factory=lambda: NO_CEILING)
 
     @classmethod
     def plain(cls, n_sets: int) -> OccurrenceWeights:
@@ -121,4 +126,20 @@ class OccurrenceWeights:
         if len(self.out_H):
             hidden_NH = row_products(self.standardised(features), self.into_DH) + self.bias_H
             log_N = log_N + row_products(np.maximum(hidden_NH, 0.0), self.out_H)
-        return np.clip(log_N, LOWEST, HIGHEST)
+        log_N = np.clip(log_N, LOWEST, HIGHEST)
+        return log_N if self.ceiling_3[2] == 0 else below_ceiling(log_N, *self.ceiling_3)
+
+
+def below_ceiling(log_N: Floats, shift: float, slope: float, empty: float) -> Floats:
+    """Return log rates at which no cell has a count with more than a probability.
+
+    P(count) = (1 - empty) (1 - exp(-rate)), where the log rates come by a shift and a slope.
+
+    Examples
+    --------
+    >>> rate = np.exp(below_ceiling(np.array([-10.0, 8.0]), 0.0, 1.0, 0.02))
+    >>> (1 - np.exp(-rate)).round(6)  # of a count
+    array([4.4e-05, 9.8e-01])
+    """
+    rate_N = np.exp(np.clip(shift + slope * log_N, LOWEST, HIGHEST))
+    return np.asarray(np.log(-np.log1p((1 - empty) * np.expm1(-rate_N))))

@@ -4,41 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-PREPARING = {"choice", "start", "sweeps", "svi", "gate", "occurrence", "all cells"}
+PREPARING = {"choice", "start", "sweeps", "svi", "gate"}
 """Phases that only prepare a later one, where there is one: their objective is another."""
 
+COMPLETING = {"occurrence", "all cells"}
+"""Phases of a few iterations that complete what sweeps over a complete log have found."""
+
 AMOUNTS = {"head", "residuals"}
-"""Phases that learn how many there are; with observed zeros all others learn whether."""
+"""Phases that train a count head; their objective is their score."""
 
 
 def comparable(phases: Sequence[str]) -> list[bool]:
-    """Tell which iterations have an objective that can be compared with the last one's.
+    """Tell which iterations have an objective that can be drawn as one line: that of the factors.
 
     Examples
     --------
     >>> comparable(["sweeps", "sweeps", "encoders"])
     [False, False, True]
-    >>> comparable(["choice", "sweeps"])
-    [False, True]
+    >>> comparable(["choice", "sweeps", "head"])
+    [False, True, False]
     """
-    later = [phase not in PREPARING for phase in phases]
-    return later if any(later) else [phase == phases[-1] for phase in phases]
+    later = [phase for phase in phases if phase not in PREPARING | COMPLETING | AMOUNTS]
+    if later:
+        return [phase in later for phase in phases]
+    swept = [phase for phase in phases if phase in PREPARING] or list(phases)
+    return [phase == swept[-1] for phase in phases]
 
 
 def validated(phases: Sequence[str], complete: bool) -> dict[str, list[bool]]:
     """Tell which iterations have the same kind of validation score, by what it is of.
 
-    In a fit of a complete log factors are scored by whether there is a count, heads by how many.
+    A count head is scored by how many there are, given any; factors by the whole count or, in a
+    fit of a complete log, by whether there is one.
 
     Examples
     --------
     >>> validated(["sweeps", "head"], complete=True)
     {'whether there is a count': [True, False], 'how many': [False, True]}
     >>> validated(["sweeps", "head"], complete=False)
+    {'factors': [True, False], 'count head': [False, True]}
+    >>> validated(["sweeps", "encoders"], complete=False)
     {'': [True, True]}
     """
-    if not complete:
+    by_head = [phase in AMOUNTS for phase in phases]
+    if not complete and len(set(by_head)) < 2:
         return {"": [True] * len(phases)}
-    how_many = [phase in AMOUNTS for phase in phases]
-    kinds = {"whether there is a count": [not each for each in how_many], "how many": how_many}
+    names = ("whether there is a count", "how many") if complete else ("factors", "count head")
+    kinds = dict(zip(names, ([not each for each in by_head], by_head), strict=True))
     return {name: own for name, own in kinds.items() if any(own)}

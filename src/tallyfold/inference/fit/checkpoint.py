@@ -18,7 +18,8 @@ from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup
 from tallyfold.inference.fit.folder import read_folder, write_folder
 from tallyfold.inference.fit.loop import Best, Iteration, Phase, Run
-from tallyfold.inference.fit.state_arrays import Arrays, from_arrays, to_arrays
+from tallyfold.inference.fit.state_arrays import from_arrays, to_arrays
+from tallyfold.posterior.named_arrays import Arrays, part_of
 
 KIND = "tallyfold-checkpoint"
 CELLS_AT_ONCE = 1 << 20
@@ -120,7 +121,7 @@ def _run(document: dict[str, Any], arrays: Arrays, phases: Sequence[Phase]) -> R
 
 def _state(prefix: str, phase: int, arrays: Arrays, phases: Sequence[Phase]) -> Any:
     """Build a phase's state; arrays must have the names and shapes that it begins with."""
-    own = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+    own = part_of(arrays, prefix)
     first = phases[0].begun(None, own)
     for later in phases[1 : phase + 1]:
         first = later.begun(first, own)

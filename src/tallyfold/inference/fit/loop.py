@@ -15,8 +15,9 @@ import numpy as np
 
 from tallyfold.errors import DivergedError
 from tallyfold.inference.distributed.process_group import current_group
-from tallyfold.inference.fit.state_arrays import Arrays, to_arrays
+from tallyfold.inference.fit.state_arrays import to_arrays
 from tallyfold.inference.fit.stopping import Reason, StoppingRules
+from tallyfold.posterior.named_arrays import Arrays
 
 S = TypeVar("S")
 

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-Arrays = dict[str, npt.NDArray[Any]]
+from tallyfold.posterior.named_arrays import Arrays
+
 S = TypeVar("S")
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tallyfold.data.empty_cells import draw_empty_cells
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.distributed.process_group import ProcessGroup
+from tallyfold.posterior.occurrence_weights import HIGHEST, LOWEST
 from tallyfold.probability.counts import COUNTS
 
 Floats = npt.NDArray[np.float64]
@@ -24,8 +25,6 @@ EMPTY = 150_000
 """Empty cells that are drawn; their weights make them stand for all."""
 LOOKED_AT = 20_000, 50_000
 """Cells with and without a count that decide when passes end: some of the others."""
-LOWEST, HIGHEST = -60.0, 8.0
-"""Log rates are kept in between."""
 
 
 @dataclass(frozen=True)

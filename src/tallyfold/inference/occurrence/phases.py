@@ -11,7 +11,6 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.encoders.step import MOST_CELLS
 from tallyfold.inference.fit.loop import Phase
-from tallyfold.inference.fit.state_arrays import Arrays
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.occurrence.step import (
@@ -27,6 +26,7 @@ from tallyfold.inference.schemes.collapsed import CollapsedState, CollapsedStep
 from tallyfold.inference.schemes.collapsed_batches import BatchState, BatchStep
 from tallyfold.inference.schemes.gate import Axes, gate_choice, possible_gates, validation_score
 from tallyfold.posterior.derived_axis import countable
+from tallyfold.posterior.named_arrays import Arrays
 
 LEAST_HELD_OUT = 50
 """With fewer held-out cells that have a count, combinations add nothing: weights stay plain."""

@@ -21,6 +21,7 @@ from tallyfold.inference.occurrence.training import (
     trained_line,
     trained_multipliers,
     trained_network,
+    with_ceiling,
 )
 from tallyfold.inference.schemes.collapsed import CollapsedState, CollapsedStep
 from tallyfold.kernels.margins import short_counts
@@ -72,7 +73,8 @@ class OccurrenceState:
 class OccurrenceStep:
     """Learns weights from held-out cells, with frozen factors: multipliers first, then a network.
 
-    Three iterations: multipliers, a network, and what proved to help once more with all cells.
+    Three iterations: multipliers, a network, and what proved to help once more with all cells,
+    below a ceiling of the probabilities.
     """
 
     def __init__(
@@ -156,7 +158,9 @@ class OccurrenceStep:
         """Return weights of the same kind, learnt from all examples."""
         product = kept.power_S.any()
         weights = trained_multipliers(examples) if product else trained_line(examples)
-        return trained_network(weights, examples, self.seed) if len(kept.out_H) else weights
+        if len(kept.out_H):
+            weights = trained_network(weights, examples, self.seed)
+        return with_ceiling(weights, examples)
 
     def validation_score(self, state: OccurrenceState) -> None:
         """Return None: whatever is kept has been judged already."""

@@ -8,10 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from tallyfold.inference.occurrence.held_out import best_line, log_score, slopes
 from tallyfold.kernels.blas import one_blas_thread
-from tallyfold.posterior.occurrence_weights import Features, OccurrenceWeights
+from tallyfold.posterior.occurrence_weights import (
+    HIGHEST,
+    LOWEST,
+    Features,
+    OccurrenceWeights,
+    below_ceiling,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -20,6 +27,10 @@ PULL = 1e-4
 FIRST_POWER = 0.4
 HIDDEN_UNITS = 8
 MULTIPLIER_STEPS, NETWORK_STEPS = 60, 120
+FIRST_CEILING, CEILING_STEPS = np.array([0.0, 1.0, -3.0]), 60
+CEILING_PULL = 0.25
+"""In log score of all cells together. The start is no nearer to having no ceiling, since hardly a
+gradient leads away from there."""
 LEAST_FOR_NETWORK = 1_000
 """With fewer held-out cells that have a count there is no network."""
 
@@ -111,14 +122,31 @@ def trained_network(weights: OccurrenceWeights, examples: Examples, seed: int) -
     return replace(started, into_DH=into_DH, bias_H=bias_H, out_H=out_H)
 
 
+def with_ceiling(weights: OccurrenceWeights, examples: Examples) -> OccurrenceWeights:
+    """Return the weights with a ceiling of the probabilities, if that is better for the cells.
+
+    Rates alone make the most certain of many cells too certain: of those that were given a count
+    with a probability above 0.95, twice to four times as many were empty as there should be.
+    """
+    model = Ceiling(weights.log_rates(examples.all))
+    pull = CEILING_PULL / len(examples)
+    found_3 = _minimised(model, examples, FIRST_CEILING, CEILING_STEPS, pull)
+    found = replace(weights, ceiling_3=np.append(found_3[:2], expit(found_3[2])))
+    return found if examples.score(found) > examples.score(weights) else weights
+
+
 def _minimised(
-    model: Multipliers | Network, examples: Examples, first_P: Floats, steps: int
+    model: Multipliers | Network | Ceiling,
+    examples: Examples,
+    first_P: Floats,
+    steps: int,
+    pull: float = PULL,
 ) -> Floats:
     def loss(params_P: Floats) -> tuple[float, Floats]:
         log_C, transpose = model.forward(params_P)
         value, by_C = examples.loss(log_C)
         away_P = params_P - first_P
-        return value + PULL * float(away_P @ away_P), transpose(by_C) + 2 * PULL * away_P
+        return value + pull * float(away_P @ away_P), transpose(by_C) + 2 * pull * away_P
 
     found = minimize(loss, first_P, jac=True, method="L-BFGS-B", options={"maxiter": steps})
     return np.asarray(found.x)
@@ -204,3 +232,29 @@ class Network:
             return np.concatenate([into.ravel(), by_hidden_CH.sum(axis=0), by_C @ hidden_CH])
 
         return self.log_C + hidden_CH @ out_H, transpose
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """Log rates of cells as a function of shift, slope and the log odds of the ceiling."""
+
+    log_C: Floats
+
+    def forward(self, params_P: Floats) -> Forward:
+        """Return log rates and their transpose."""
+        shift, slope, odds = params_P
+        empty = expit(odds)
+        line_C = shift + slope * self.log_C
+        found_C = below_ceiling(self.log_C, shift, slope, empty)
+        rate_C = np.exp(np.clip(line_C, LOWEST, HIGHEST))
+        # by the probability of a count, of which the new log rate is a function
+        by_some_C = np.exp(np.exp(found_C) - found_C)
+        by_line_C = by_some_C * (1 - empty) * rate_C * np.exp(-rate_C)
+        by_line_C *= (line_C > LOWEST) & (line_C < HIGHEST)
+        by_odds_C = by_some_C * np.expm1(-rate_C) * empty * (1 - empty)
+
+        def transpose(by_C: Floats) -> Floats:
+            by_shift_C = by_C * by_line_C
+            return np.array([by_shift_C.sum(), by_shift_C @ self.log_C, by_C @ by_odds_C])
+
+        return found_C, transpose

@@ -13,6 +13,7 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.evaluation.scaling import component_places
 from tallyfold.models.base import CountModel
 from tallyfold.models.fitted import Fitted
+from tallyfold.models.gamma_model import SweptModel
 from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.margin_effects import margin_effects
 from tallyfold.report.explorer import entities
@@ -151,13 +152,19 @@ def fit_entry(model: CountModel) -> dict[str, Any]:
         ],
         "likelihood": likelihood and likelihood.name.replace("-", " "),
         "whether": _whether_words(fitted),
+        "gate": _gate_words(model),
         "amount": None if fitted.head is None else _amount_words(fitted.head),
         "members": 1 + len(fitted.others),
         "iterations": fitted.n_iter,
         "ended": ENDS.get(fitted.reason, fitted.reason),
         "validation": entities.rounded(fitted.validation_score),
         "history": [
-            [each.number, entities.rounded(objective, 7), entities.rounded(each.validation, 7)]
+            [
+                each.number,
+                entities.rounded(objective, 7),
+                entities.rounded(each.validation, 7),
+                each.phase,
+            ]
             for each, objective in zip(fitted.history, objectives, strict=True)
         ],
         "scored": [
@@ -177,15 +184,19 @@ def _whether_words(fitted: Fitted) -> str | None:
     def named(axes: Sequence[int]) -> str:
         return " × ".join(fitted.axes[axis].name for axis in axes)
 
-    parts = ["factors", *(f"a gate of {named(gate.axes)}" for gate in fitted.derived)]
-    if not fitted.derived:
-        parts.append("no gate")
+    parts = ["factors"] if fitted.gate is None else ["factors", "a gate"]
     if occurrence.weights.power_S.any():
         parts.append("combinations of labels")
     near = occurrence.neighbours
     if near is not None:
         parts.append(f"the other {fitted.axes[near.axis].name} labels of its {named(near.others)}")
     return ", ".join(parts)
+
+
+def _gate_words(model: CountModel) -> str | None:
+    """Return the axes of a model's gate; None for a model that cannot have one."""
+    gated = isinstance(model, SweptModel) and model.fitted_.parameters["zeros"] == "observed"
+    return " × ".join(model.fitted_.gate or ("none",)) if gated else None
 
 
 def _amount_words(head: CountHead) -> str:

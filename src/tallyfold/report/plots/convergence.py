@@ -22,8 +22,9 @@ def convergence(model: CountModel, *, ax: Any = None) -> Panels:
 
     A dashed line marks the iteration that was kept. The first steps of a fit, far below the rest,
     are left out of sight where they would hide how it ended. Phases that only prepare a later one,
-    such as sweeps before encoders, have another objective, which is not drawn. In a fit of a
-    complete log the scores of whether there is a count and of how many have a panel each.
+    such as sweeps before encoders, have another objective, which is not drawn. Scores that do not
+    compare have a panel each: of factors and of a count head or, in a fit of a complete log, of
+    whether there is a count and of how many.
 
     Parameters
     ----------
@@ -52,6 +53,7 @@ def convergence(model: CountModel, *, ax: Any = None) -> Panels:
     phases, complete = [*history["phase"]], model.fitted_.occurrence is not None
     kinds = {name: history[own] for name, own in validated(phases, complete).items()}
     kinds = {name: part for name, part in kinds.items() if part["validation"].notna().any()}
+    per = "mean log pmf\nper " + ("count" if complete else "cell")
     height = 4.2 if len(kinds) < 2 else 6.0
     with drawing_panels(ax, 1 + len(kinds), 1, (6.4, height), sharex=True) as panels:
         later = history[comparable(phases)]
@@ -60,7 +62,7 @@ def convergence(model: CountModel, *, ax: Any = None) -> Panels:
         for panel, (name, part) in zip(panels[1:], kinds.items(), strict=True):
             _draw(panel, part, "validation", COLOURS[1], model.n_iter_)
             title = "Score on the validation cells" + (f": {name}" if name else "")
-            finish(panel, title, "", "mean log pmf\nper " + ("count" if name else "cell"), {}, "y")
+            finish(panel, title, "", per, {}, "y")
         panels[-1].set_xlabel("iteration")
     return panels
 
@@ -74,6 +76,8 @@ def _draw(ax: Axes, history: pd.DataFrame, column: str, colour: str, kept: int) 
     ax.plot(x, y, color=colour, marker=marker, markersize=3.5, linewidth=1.5)
     ax.set_ylim(*_in_sight(y))
     ax.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+    if not x[0] <= kept <= x[-1]:  # an iteration of another phase
+        return
     ax.axvline(kept, color=PALE_INK, linestyle="--", linewidth=1)
     back = kept > x.mean()
     ax.annotate(

@@ -16,8 +16,9 @@ function courseCard() {
   const orDash = (value) => (value === null ? "–" : digits(value, 5));
   return wideCard("Course of the fit", `${plural("iteration", history.length)}${time}. ${end}`,
     element("div", { class: "pair" }, charts),
-    numbersBehind("Course of the fit", ["iteration", "objective", "validation"],
-      () => history.map(([n, objective, validation]) => [String(n), orDash(objective), orDash(validation)])));
+    numbersBehind("Course of the fit", ["iteration", "phase", "objective", "validation"],
+      () => history.map(([n, objective, validation, phase]) =>
+        [String(n), phase, orDash(objective), orDash(validation)])));
 }
 
 function courseChart(name, column, from = (points) => points) {
@@ -27,7 +28,7 @@ function courseChart(name, column, from = (points) => points) {
   const points = from(all);
   if (points.length < 2) return null;
   const inside = iterations >= points[0].x && iterations <= points.at(-1).x;
-  return titled(points.length < all.length ? `${name}, from iteration ${points[0].x}` : name,
+  return titled(points[0].x > all[0].x ? `${name}, from iteration ${points[0].x}` : name,
     lineChart(`${name} by iteration`, points,
       { height: 170, format: (value) => digits(value, 4), mark: inside ? iterations : null }));
 }
@@ -53,6 +54,7 @@ function madeCard() {
       ["model", fit.model],
       fit.members > 1 && ["members", `a mixture of ${fit.members} fits; components are those of the first`],
       fit.whether && ["whether", fit.whether],
+      fit.gate && ["gate", fit.gate],
       !(fit.whether && fit.amount) && ["likelihood", fit.likelihood ?? "none: it predicts means only"],
       fit.amount && [fit.whether ? "how many" : "counts", fit.amount],
       ["parameters", changed.length ? parameterList(changed) : "all have their defaults"],

@@ -1,0 +1,32 @@
+"""Arrays by name, where the names of what belongs together begin alike: ``head/table_0/keys``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def named(prefix: str, arrays: Arrays) -> Arrays:
+    """Return arrays with a prefix before their names."""
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def part_of(arrays: Arrays, prefix: str) -> Arrays:
+    """Return the arrays whose names have a prefix, without it.
+
+    Examples
+    --------
+    >>> list(part_of(named("a/", {"b": 1}) | {"c": 2}, "a/"))
+    ['b']
+    """
+    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+
+
+def numbered(arrays: Arrays, name: str) -> list[Arrays]:
+    """Return the parts ``name_0/``, ``name_1/`` and so on."""
+    starts = {each.partition("/")[0] for each in arrays if "/" in each}
+    number = sum(each.startswith(f"{name}_") for each in starts)
+    return [part_of(arrays, f"{name}_{each}/") for each in range(number)]
