@@ -17,6 +17,7 @@
         │   └── ProcessError        another process of the run died or does not answer
         ├── BackendError            a kernel or device cannot be used here
         └── StorageError            a saved model cannot be written or read back
+            └── BusyError           another process is writing to the same place
 
     UserWarning
     └── TallyfoldWarning
@@ -91,6 +92,10 @@ class BackendError(TallyfoldError):
 
 class StorageError(TallyfoldError):
     """A saved model cannot be written or read back."""
+
+
+class BusyError(StorageError):
+    """Another process, or thread, is writing to the same folder or file."""
 
 
 class TallyfoldWarning(UserWarning):

@@ -4,7 +4,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -84,7 +84,7 @@ def fit(
         "scale": model_parameters.scale_of(scale),
     }  # fmt: skip
     fit_run = FitRun(out, resume, as_json)
-    with fit_run.said_if_stopped():
+    with fit_run.said_if_stopped(), ExitStack() as stack:
         chosen = model_parameters.chosen_model(
             model, config, model_parameters.settings(parameters, **own)
         )
@@ -95,7 +95,7 @@ def fit(
             return
 
         def read() -> "CountTensor":
-            model_folder.check_model_folder(out, overwrite, resume)
+            stack.enter_context(model_folder.held_model_folder(out, overwrite, resume))
             tensor = reading.counts(files)
             if resume and not overwrite:
                 model_folder.refuse_to_resume(out, tensor.axes)

@@ -254,17 +254,17 @@ def fold_in(
     from tallyfold.data.axis import axis_number
 
     model = load_taking_model(folder)
-    model_folder.check_model_folder(out, overwrite)
-    counts = counts_for(model, files, reading)
-    number, given = axis_number(model.axes_, axis), counts.axis(axis)
-    known = model.axes_[number].find(given.labels)[1].nonzero()[0]
-    if len(known):
-        raise LabelError(
-            f"{len(known):,} of {number_of(len(given), 'label')} of {axis} are known already, such "
-            f"as {given.label(int(known[0]))!r}; fold-in is for new ones. `tallyfold update` takes "
-            "cells of both."
-        )
-    save_larger(model, model.fold_in(counts, axis), out)
+    with model_folder.held_model_folder(out, overwrite):
+        counts = counts_for(model, files, reading)
+        number, given = axis_number(model.axes_, axis), counts.axis(axis)
+        known = model.axes_[number].find(given.labels)[1].nonzero()[0]
+        if len(known):
+            raise LabelError(
+                f"{len(known):,} of {number_of(len(given), 'label')} of {axis} are known already, "
+                f"such as {given.label(int(known[0]))!r}; fold-in is for new ones. "
+                "`tallyfold update` takes cells of both."
+            )
+        save_larger(model, model.fold_in(counts, axis), out)
 
 
 @options.with_reading(*options.READING_FOR_MODEL)
@@ -287,8 +287,8 @@ def update(
       tallyfold update model new.csv --value count --out model --overwrite
     """  # noqa: D301
     model = load_taking_model(folder)
-    model_folder.check_model_folder(out, overwrite)
-    save_larger(model, model.update(counts_for(model, files, reading)), out)
+    with model_folder.held_model_folder(out, overwrite):
+        save_larger(model, model.update(counts_for(model, files, reading)), out)
 
 
 def load_taking_model(folder: str) -> "TakesNewCells":

@@ -15,7 +15,9 @@ import pyarrow as pa
 
 from tallyfold.data.axis import Axis, plain_labels
 from tallyfold.data.formats.sql import connected, literal
+from tallyfold.data.locks import locked_file
 from tallyfold.data.part import Part
+from tallyfold.data.temporaries import clear_abandoned, temporary_prefix
 from tallyfold.data.tensor import CountTensor, label_columns
 from tallyfold.errors import DataError, FormatError, StorageError
 
@@ -34,13 +36,15 @@ def written_whole(file: Path) -> Iterator[Path]:
 
     An error of the operating system, such as a full disk, becomes a StorageError.
     """
+    clear_abandoned(file.parent)
     try:
-        with tempfile.TemporaryDirectory(dir=file.parent, prefix=".writing-") as folder:
+        with tempfile.TemporaryDirectory(dir=file.parent, prefix=temporary_prefix()) as folder:
             target = Path(folder, file.name)
             yield target
-            os.replace(target, file)
-            if axes_file(target).exists():  # a death in between is noticed: axes know their file
-                os.replace(axes_file(target), axes_file(file))
+            with locked_file(file):  # a file and its axes, not those of another writer
+                os.replace(target, file)
+                if axes_file(target).exists():  # a death in between is noticed: they know it
+                    os.replace(axes_file(target), axes_file(file))
     except OSError as error:
         if error.errno is None:
             raise
