@@ -45,7 +45,7 @@ def test_the_fit_verb_killed_from_outside_goes_on(tmp_path):
             time.sleep(share * lasts)
             process.kill()
     last = subprocess.run([*command, "--out", out], capture_output=True, text=True, env=ENVIRONMENT)
-    assert last.returncode == 0 or "holds a finished bptf model" in last.stderr
+    assert last.returncode == 0, last.stderr
     left, right = (tf.load(place).fitted_.arrays() for place in (whole, out))
     assert all(left[name].tobytes() == right[name].tobytes() for name in left)
-    assert last.returncode or not (out / "checkpoint").exists()
+    assert not (out / "checkpoint").exists()

@@ -23,7 +23,7 @@ from tallyfold.cli.model_tables import components, profile, report, top
 from tallyfold.cli.processes import COMMAND_LINE, speaks
 from tallyfold.cli.reproduce import reproduce
 from tallyfold.cli.search import rank, tune
-from tallyfold.cli.terminal import say_aside
+from tallyfold.cli.terminal import end_quietly_with_the_reader, say_aside
 from tallyfold.errors import DroppedWarning, ProcessError, TallyfoldError
 from tallyfold.version import __version__
 
@@ -40,6 +40,9 @@ SAID_HERE = {
     "use zeros='observed'": "--zeros observed",
 }
 """What the library's messages call an argument, and the option that it is here."""
+
+CLOSED = "standard output is closed, so the answer would be lost. Send it to a file, or /dev/null."
+SMALLER = "Take fewer components, or keep fewer labels (--min-nonzeros, --top)."
 
 app = typer.Typer(
     name="tallyfold",
@@ -86,6 +89,10 @@ def _root(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; bad input ends with exit code 2 and the library's own message."""
+    if sys.stdout is None:
+        say_aside(CLOSED)
+        raise SystemExit(BAD_INPUT)
+    end_quietly_with_the_reader()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # any label can be shown anywhere
@@ -98,6 +105,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except (TallyfoldError, OSError) as error:
             if speaks() or isinstance(error, ProcessError):
                 say_aside(_message(error))
+            raise SystemExit(BAD_INPUT) from None
+        except MemoryError as error:
+            if speaks():
+                say_aside(f"there is not enough memory: {error or 'no more is given'}. {SMALLER}")
             raise SystemExit(BAD_INPUT) from None
 
 

@@ -83,7 +83,7 @@ def fit(
         "n_components": components, "zeros": zeros, "max_iter": max_iter,
         "scale": model_parameters.scale_of(scale),
     }  # fmt: skip
-    fit_run = FitRun(out, resume, as_json)
+    fit_run = FitRun(out, resume, overwrite, as_json)
     with fit_run.said_if_stopped(), ExitStack() as stack:
         chosen = model_parameters.chosen_model(
             model, config, model_parameters.settings(parameters, **own)
@@ -97,9 +97,7 @@ def fit(
         def read() -> "CountTensor":
             stack.enter_context(model_folder.held_model_folder(out, overwrite, resume))
             tensor = reading.counts(files)
-            if resume and not overwrite:
-                model_folder.refuse_to_resume(out, tensor.axes)
-            elif not resume:
+            if not resume:
                 model_folder.clear_checkpoint(out)
             return tensor
 
@@ -112,8 +110,9 @@ class FitRun:
     model: "CountModel"
     group: "ProcessGroup"
 
-    def __init__(self, out: str, resume: bool, as_json: bool) -> None:
+    def __init__(self, out: str, resume: bool, overwrite: bool, as_json: bool) -> None:
         self.out, self.resume, self.as_json = out, resume, as_json
+        self.overwrite = overwrite
         self.tensors: dict[str, CountTensor] = {}
         self.seconds = 0.0
         self.saved = False
@@ -155,14 +154,26 @@ class FitRun:
         whole = self.tensors["all cells"] = read()
         if not self.as_json:
             say_dropped(whole)
-        if self.resume and not model_folder.unfinished(self.out):
-            say_aside(f"{self.out} has no unfinished fit; this one starts afresh.")
         model_parameters.decide_zeros([self.model], whole, silent=self.as_json)
+        if self.resume and not self.overwrite:
+            self._end_if_finished(whole)
+        if self.resume and not model_folder.unfinished(self.out):
+            say_aside(f"{printable(self.out)} has no unfinished fit; this one starts afresh.")
         if holdout is not None:
             hidden = hidden_from([self.model], whole)
             parts = split(whole, holdout, cells=hidden, random_state=seed)
             self.tensors |= {"training part": parts.train, "test part": parts.test}
         return self.model.zeros_for(whole)
+
+    def _end_if_finished(self, whole: "CountTensor") -> None:
+        """End well if the fit to go on with has come to its end: a supervisor may ask twice."""
+        if not model_folder.is_finished(self.out, self.model, whole.axes):
+            return
+        if self.as_json:
+            print_json({"out": self.out, "model": self.model.name, "finished": True})
+        else:
+            say(f"{printable(self.out)}: this fit is finished. --overwrite fits again.")
+        raise typer.Exit
 
     def _scores(self) -> Scores:
         """Score on the held-out cells."""

@@ -11,6 +11,7 @@ from tallyfold.errors import StorageError
 
 if TYPE_CHECKING:
     from tallyfold.data.axis import Axis
+    from tallyfold.models.base import CountModel
 
 CHECKPOINT = "checkpoint"
 """Kept until the fit is done, so that a killed or interrupted one can go on."""
@@ -62,18 +63,24 @@ def _refuse_to_replace(out: str, overwrite: bool, resume: bool | None) -> None:
         )
 
 
-def refuse_to_resume(out: str, axes: "Sequence[Axis]") -> None:
-    """Refuse to go on with a fit that came to its end; say so if it was one of other data."""
+def is_finished(out: str, model: "CountModel", axes: "Sequence[Axis]") -> bool:
+    """Tell whether a fit has come to its end; refuse to go on with one of something else."""
     from tallyfold.models.storage import load
 
     if unfinished(out) or not (Path(out) / "model.json").exists():
-        return
-    model = load(out)
-    of = "" if tuple(model.axes_) == tuple(axes) else " of other data"
-    raise StorageError(
-        f"{out!r} holds a finished {model.name} model{of}: there is no fit to go on with. "
-        "--overwrite fits again and replaces it; or choose another folder."
-    )
+        return False
+    found = load(out)
+    of = "" if tuple(found.axes_) == tuple(axes) else " of other data"
+    known = {"name": found.name} | found.fitted_.parameters
+    wanted = {"name": model.name} | model._plain_parameters()
+    if other := [n for n, v in wanted.items() if v is not None and known.get(n) != v]:
+        of = f" with another {other[0]} ({known.get(other[0])!r}, not {wanted[other[0]]!r})"
+    if of:
+        raise StorageError(
+            f"{out!r} holds a finished {found.name} model{of}: there is no fit to go on with. "
+            "--overwrite fits again and replaces it; or choose another folder."
+        )
+    return True
 
 
 def unfinished(out: str) -> bool:

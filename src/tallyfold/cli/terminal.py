@@ -1,7 +1,10 @@
 """What verbs print: lines, plain tables and frames for people, JSON for programs."""
 
+import io
 import json
 import math
+import os
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,6 +25,8 @@ HEAD_WIDTH = 12
 """Heads of numbers up to this width stay on one line."""
 LEAST_WIDTH = 10
 """Columns of text are not made narrower than this: a date keeps its day."""
+UNREAD = 141
+"""The exit code after the reader of a pipe is gone, as that of other commands (SIGPIPE)."""
 GAP = 3
 """Characters between two columns."""
 NOTHING = "–"
@@ -31,6 +36,37 @@ NOTHING = "–"
 def console() -> Console:
     """Return a console for standard output: 80 columns and no colour when piped."""
     return Console(highlight=False)
+
+
+class _Pipe(io.FileIO):
+    """Standard output that ends the command when nobody reads it any more.
+
+    Click and rich each have an exit code of their own for that; neither sees it here.
+    """
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        try:
+            return super().write(data) or 0
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())  # what is still to be flushed goes there
+            os.close(nowhere)
+            raise SystemExit(UNREAD) from None
+
+
+def end_quietly_with_the_reader() -> None:
+    """Let every verb end alike, with exit code 141, when a pipe's reader is gone (``| head``)."""
+    given: Any = sys.stdout
+    buffer = getattr(given, "buffer", None)
+    if isinstance(getattr(buffer, "raw", buffer), io.FileIO):  # a real one; no raw: unbuffered
+        stream = io.BufferedWriter(_Pipe(given.fileno(), "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(
+            stream,
+            given.encoding,
+            given.errors,
+            line_buffering=given.line_buffering or given.write_through,
+        )
 
 
 def say(line: str, out: Console | None = None) -> None:
