@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote
 
 import pyarrow as pa
 
+from tallyfold.data.secrets import without_secrets
 from tallyfold.errors import DataError, FormatError, ParameterError, TallyfoldError
 
 KINDS = {
@@ -59,27 +59,6 @@ def parsed_address(text: str | os.PathLike[str]) -> Address:
         return Address(kind, location)
     path = re.sub(r"^\w+:///?", "", location)
     return Address(kind, str(_existing(os.path.expanduser(path))))
-
-
-def without_secrets(text: str, uri: str) -> str:
-    """Return a text with the password of an address, and every part of it, masked.
-
-    Examples
-    --------
-    >>> without_secrets("bad port 'pa'", "postgresql://ann:pa/ss@host/name")
-    "bad port '***'"
-    """
-    for secret in sorted(_secrets(uri), key=len, reverse=True):
-        text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
-    return text
-
-
-def _secrets(uri: str) -> set[str]:
-    """Return what may be a password: drivers cut one that is not well quoted at odd places."""
-    whole = re.findall(r"(?://|^)[^:@/]*:(?!//)(.*)@", uri, re.DOTALL)
-    whole += re.findall(r"password=([^&\s]*)", uri, re.IGNORECASE)
-    parts = {part for text in whole for part in (text, *re.split(r"[/@:?#&\[\]\s]+", text))}
-    return {form for part in parts for form in (part, unquote(part)) if form}
 
 
 def _existing(path: str) -> Path:
