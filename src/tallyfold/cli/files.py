@@ -81,20 +81,28 @@ def refuse_unwritable(target: str | os.PathLike[str]) -> None:
         ) from error
 
 
-def check_rows_target(out: str, sources: Sequence[str]) -> None:
-    """Refuse, before any work is done, a file that rows cannot be written to."""
+def check_rows_target(out: str | None, sources: Sequence[str], safe: bool = False) -> None:
+    """Refuse, before any work is done, a file that rows cannot be written to.
+
+    Where cells are to be `safe` for a spreadsheet, it must be one that a spreadsheet reads.
+    """
     from tallyfold.data.formats.files import written_ending
 
-    if out != STREAM:
-        written_ending(Path(out))
+    ending = None if out is None else ".csv" if out == STREAM else written_ending(Path(out))
+    if safe and ending not in (".csv", ".tsv"):
+        got = "no --out" if out is None else repr(out)
+        raise ParameterError(f"--safe-cells is for rows written as CSV or TSV; got {got}.")
+    if out is not None and out != STREAM:
         refuse_inputs(out, sources)
 
 
-def write_tables(tables: "Iterator[pa.Table]", out: str) -> None:
+def write_tables(tables: "Iterator[pa.Table]", out: str, safe: bool = False) -> None:
     """Write tables one after the other to a file, or to standard output as CSV."""
     from tallyfold.data.formats.files import write_rows
-    from tallyfold.data.formats.writing import rows_as_text
+    from tallyfold.data.formats.writing import rows_as_text, safe_cells
 
+    if safe:
+        tables = map(safe_cells, tables)
     if out != STREAM:
         rows = write_rows(tables, out)
         say(f"wrote {number_of(rows, 'row')} to {printable(out)}")

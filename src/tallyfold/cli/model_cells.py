@@ -24,6 +24,9 @@ NewFolder = Annotated[str, option("FOLDER", "Where to save the new model.", "--o
 UNKNOWN_OR_PRIOR = "Labels the model does not know: stop, leave out, or take an average one."
 PREDICTIONS = "Parquet, CSV, TSV or JSON lines, by its ending; - for CSV to standard output."
 
+SAFE_CELLS = "Put ' before labels that a spreadsheet would take for formulas (= + - @)."
+SafeCells = Annotated[bool, option(None, SAFE_CELLS, "--safe-cells")]
+
 FORMATS = {
     "count": ",d",
     "probability": ".2g",
@@ -130,6 +133,7 @@ def predict(
     prefix: Annotated[str, option("TEXT", "What the new columns' names begin with.")] = "",
     bins: options.Bins = None,
     delimiter: options.Delimiter = None,
+    safe: SafeCells = False,
 ) -> None:
     """Predict the counts of cells: mean, median and an interval beside each row.
 
@@ -146,7 +150,7 @@ def predict(
     from tallyfold.data.formats.files import read_rows
     from tallyfold.models.predicted_rows import predicted_rows
 
-    check_rows_target(out, files)
+    check_rows_target(out, files, safe)
     model = load_model(folder)
     if not model.fitted_.has_distribution:
         say_aside(f"{model.name} predicts means only: no median, low or high.")
@@ -160,7 +164,7 @@ def predict(
             bins=options.pairs("--bin", bins),
             prefix=prefix,
         )
-        write_tables(tables, out)
+        write_tables(tables, out, safe)
 
 
 @options.with_reading(*options.READING_FOR_MODEL)
@@ -187,6 +191,7 @@ def surprise(
     unknown: Annotated[
         str, option("error|skip|prior", UNKNOWN_OR_PRIOR, rich_help_panel="Data")
     ] = "error",
+    safe: SafeCells = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Rank cells by how unlikely their counts are to the model.
@@ -208,8 +213,7 @@ def surprise(
 
     from tallyfold.evaluation.surprise import surprise as surprise_of
 
-    if out is not None:
-        check_rows_target(out, files)
+    check_rows_target(out, files, safe)
     model = load_model(folder)
     counts = known_cells(model, counts_for(model, files, reading), unknown, prior=True)
     top = USUAL if most is None and out is None else most
@@ -223,7 +227,7 @@ def surprise(
         unknown="prior" if unknown == "prior" else "error",
     )
     if out is not None:
-        write_tables(iter([pa.Table.from_pandas(frame, preserve_index=False)]), out)
+        write_tables(iter([pa.Table.from_pandas(frame, preserve_index=False)]), out, safe)
     elif as_json:
         print_json({"cells": counts.nnz, "tail": tail, "top": frame})
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import csv
 import io
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing
 from tallyfold.data.formats import sql, writing
-from tallyfold.data.formats.faults import find_fault, row_faults
+from tallyfold.data.formats.faults import DURATION, find_fault, row_faults
 from tallyfold.data.formats.grouping import group_rows, tensor_of_groups
 from tallyfold.data.request import Request, check_columns
 from tallyfold.data.tensor import CountTensor
@@ -240,10 +241,23 @@ class Parquet(TableFormat):
         start = f"read_parquet({sql.file_list(files)}, union_by_name = true, "
         query = f"DESCRIBE SELECT * FROM {start}hive_partitioning = false)"
         types = {row[0]: row[1] for row in connection.execute(query).fetchall()}
+        types |= dict.fromkeys(self._durations(connection, files), DURATION)
         keys = sql.folder_keys(files, wanted, list(types))
         scan = f"{start}{sql.folder_option(keys)})"
         types |= dict.fromkeys(keys, "VARCHAR")
         return sql.Source(scan, types, {name: sql.quoted(name) for name in types})
+
+    def _durations(self, connection: Any, files: list[str]) -> set[str]:
+        """Return columns of durations: only the schema that Arrow adds tells them from integers."""
+        found = connection.execute(
+            f"SELECT DISTINCT value FROM parquet_kv_metadata({sql.file_list(files)}) "
+            "WHERE key = 'ARROW:schema'"
+        ).fetchall()
+        fields: list[pa.Field] = []
+        for (text,) in found:
+            with contextlib.suppress(pa.ArrowException, ValueError):  # damaged: it says nothing
+                fields += pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+        return {field.name for field in fields if pa.types.is_duration(field.type)}
 
     def places(self, file: str, rows: list[int]) -> list[str]:
         """Name rows, counted from 0 as data frames do."""

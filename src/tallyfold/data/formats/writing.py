@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis, plain_labels
 from tallyfold.data.formats.sql import connected, literal
@@ -24,6 +26,8 @@ from tallyfold.errors import DataError, FormatError, StorageError
 ROWS_AT_A_TIME = 1_000_000
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tns": " "}
+FORMULA, NUMBER = r"^[=+\-@\t\r]", r"^[+-]?[0-9]+(\.[0-9]+)?$"
+"""What texts begin with that spreadsheets take for formulas, and those that are plain numbers."""
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 """Second endings of text files, and what they mean."""
 
@@ -175,6 +179,26 @@ def write_tables(tables: Iterable[pa.Table], file: Path, ending: str) -> int:
             stream.write(rows_as_text(table, ending, head=rows == 0))
             rows += len(table)
     return rows
+
+
+def safe_cells(table: pa.Table) -> pa.Table:
+    """Put ``'`` before texts, and names of columns, that a spreadsheet takes for formulas.
+
+    Examples
+    --------
+    >>> safe_cells(pa.table({"=x": ["=1+1", "-3", "plain"]})).to_pydict()
+    {"'=x": ["'=1+1", '-3', 'plain']}
+    """
+    columns = []
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            column = column.combine_chunks().dictionary_decode()
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            quoted = pc.replace_substring_regex(column, FORMULA, r"'\0")
+            column = pc.if_else(pc.match_substring_regex(column, NUMBER), column, quoted)
+        columns.append(column)
+    names = [f"'{name}" if re.match(FORMULA, name) else name for name in table.column_names]
+    return pa.table(columns, names=names)
 
 
 def rows_as_text(table: pa.Table, ending: str = ".csv", *, head: bool) -> bytes:
