@@ -29,7 +29,32 @@
 from typing import Any
 
 
-class TallyfoldError(Exception):
+def printable(text: object, keep: str = "") -> str:
+    r"""Return a text whose every character is seen: others are spelt out, but for those to `keep`.
+
+    Labels and names are data of others. What a terminal would take for a command, such as one that
+    sets its title, writes to the clipboard or turns the direction of writing, is shown instead.
+    Everything that quotes data goes through here: messages, tables, lines.
+
+    Examples
+    --------
+    >>> printable("two\nlines"), printable("\x1b]0;x\x07")
+    ('two\\nlines', '\\x1b]0;x\\x07')
+    """
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode()
+        for c in str(text)
+    )
+
+
+class _Printable:
+    """A message that can be shown on any terminal, whatever data it quotes."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+
+class TallyfoldError(_Printable, Exception):
     """Base of every error raised by tallyfold."""
 
 
@@ -98,7 +123,7 @@ class BusyError(StorageError):
     """Another process, or thread, is writing to the same folder or file."""
 
 
-class TallyfoldWarning(UserWarning):
+class TallyfoldWarning(_Printable, UserWarning):
     """Base of every warning given by tallyfold."""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tallyfold.cli import datasets
 from tallyfold.cli.compare import compare, score
@@ -24,7 +25,7 @@ from tallyfold.cli.processes import COMMAND_LINE, speaks
 from tallyfold.cli.reproduce import reproduce
 from tallyfold.cli.search import rank, tune
 from tallyfold.cli.terminal import end_quietly_with_the_reader, say_aside
-from tallyfold.errors import DroppedWarning, ProcessError, TallyfoldError
+from tallyfold.errors import DroppedWarning, ProcessError, TallyfoldError, printable
 from tallyfold.version import __version__
 
 BAD_INPUT = 2
@@ -44,8 +45,23 @@ SAID_HERE = {
 CLOSED = "standard output is closed, so the answer would be lost. Send it to a file, or /dev/null."
 SMALLER = "Take fewer components, or keep fewer labels (--min-nonzeros, --top)."
 
+
+class _Verbs(TyperGroup):
+    """The verbs; a wrong word of the command line is shown without what it tells a terminal."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a verb."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if hasattr(error, "format_message"):
+                error.message = printable(error.message)  # type: ignore[attr-defined]
+            raise
+
+
 app = typer.Typer(
     name="tallyfold",
+    cls=_Verbs,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tallyfold.cli.terminal import number_of, printable, say
-from tallyfold.errors import ParameterError, StorageError, TallyfoldError
+from tallyfold.cli.terminal import number_of, say
+from tallyfold.errors import ParameterError, StorageError, TallyfoldError, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,5 +108,8 @@ def write_tables(tables: "Iterator[pa.Table]", out: str, safe: bool = False) -> 
         say(f"wrote {number_of(rows, 'row')} to {printable(out)}")
         return
     for number, table in enumerate(tables):
-        sys.stdout.buffer.write(rows_as_text(table, head=number == 0))
+        text = rows_as_text(table, head=number == 0)
+        if sys.stdout.isatty():  # somebody looks at it; a program gets it as it is
+            text = printable(text.decode(), keep="\n").encode()
+        sys.stdout.buffer.write(text)
     sys.stdout.buffer.flush()

@@ -14,8 +14,8 @@ from tallyfold.cli.compare import Scores, chosen_metrics, scored, show_scores
 from tallyfold.cli.options import option
 from tallyfold.cli.processes import Processes, in_many, run_in, speaks
 from tallyfold.cli.progress import INTERRUPTED, noted_interrupt, shown_progress
-from tallyfold.cli.terminal import number_of, print_json, printable, say, say_aside, say_dropped
-from tallyfold.errors import ParameterError
+from tallyfold.cli.terminal import number_of, print_json, say, say_aside, say_dropped
+from tallyfold.errors import ParameterError, printable
 
 if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from tallyfold.cli import model_folder, options
 from tallyfold.cli.files import STREAM, check_rows_target, files_of, write_tables
 from tallyfold.cli.options import Reading, argument, option
-from tallyfold.cli.terminal import number_of, print_json, printable, say, say_aside, show_frame
-from tallyfold.errors import LabelError, ParameterError
+from tallyfold.cli.terminal import number_of, print_json, say, say_aside, show_frame
+from tallyfold.errors import LabelError, ParameterError, printable
 
 if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor

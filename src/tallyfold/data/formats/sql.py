@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tallyfold.data.axis import listing
-from tallyfold.errors import FormatError, ParameterError
+from tallyfold.errors import FormatError, ParameterError, printable
 
 REMEDIES = {
     "utf-8": " Save the file as UTF-8.",
@@ -88,6 +88,7 @@ def duckdb_errors(shown: str) -> Iterator[None]:
         said = " ".join(line for line in lines if line and not line.startswith(("LINE 1", "^")))
         remedies = (remedy for word, remedy in REMEDIES.items() if word in said.lower())
         remedy = next(remedies, "")
+        error.args = (printable(error),)  # it is shown as the cause
         raise FormatError(f"{shown!r} could not be read: {said[:400]}{remedy}") from error
 
 

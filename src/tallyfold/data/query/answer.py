@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from tallyfold.data.secrets import without_secrets
-from tallyfold.errors import DataError, FormatError, ParameterError, TallyfoldError
+from tallyfold.errors import DataError, FormatError, ParameterError, TallyfoldError, printable
 
 KINDS = {
     "postgresql": "PostgreSQL",
@@ -146,8 +146,8 @@ def _translated(kind: type[TallyfoldError], text: str, uri: str = "") -> Iterato
     except (TallyfoldError, MemoryError):
         raise
     except Exception as error:  # drivers share no base class
-        if uri:
-            error.args = (without_secrets(str(error), uri),)  # it is shown as the cause
+        words = without_secrets(str(error), uri) if uri else str(error)
+        error.args = (printable(words, keep="\n"),)  # it is shown as the cause
         raise kind(text.format(_sentence(error))) from error
 
 
