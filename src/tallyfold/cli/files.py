@@ -31,11 +31,13 @@ def files_of(named: Sequence[str]) -> Iterator[list[str]]:
         return
     if len(named) > 1:
         raise ParameterError("standard input ('-') cannot be read together with files.")
+    from tallyfold.data.temporaries import temporary_folder
+
     if sys.stdin is None:
         raise ParameterError(
             "standard input ('-') is closed: pipe a table into it, or name a file."
         )
-    with tempfile.TemporaryDirectory(prefix="tallyfold-") as folder:
+    with temporary_folder() as folder:
         file = Path(folder, "standard-input.csv")
         with file.open("wb") as stream:
             shutil.copyfileobj(sys.stdin.buffer, stream)

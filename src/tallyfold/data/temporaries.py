@@ -9,23 +9,33 @@ import os
 import platform
 import re
 import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-OURS = re.compile(r"\.writing-(?P<machine>[0-9a-f]{8})-(?P<process>[0-9]{1,10})-\w+")
+OURS = re.compile(r"(?:\.writing|tallyfold)-(?P<machine>[0-9a-f]{8})-(?P<process>[0-9]{1,10})-\w+")
 
 
-def temporary_prefix() -> str:
+def temporary_prefix(first: str = ".writing") -> str:
     """Return how the names of this process's temporary files begin."""
-    return f".writing-{_machine()}-{os.getpid()}-"
+    return f"{first}-{_machine()}-{os.getpid()}-"
 
 
-def clear_abandoned(folder: Path) -> None:
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[str]:
+    """Give a folder among the system's temporary files; clear those that killed processes left."""
+    clear_abandoned(Path(tempfile.gettempdir()), "tallyfold")
+    with tempfile.TemporaryDirectory(prefix=temporary_prefix("tallyfold")) as folder:
+        yield folder
+
+
+def clear_abandoned(folder: Path, first: str = ".writing") -> None:
     """Remove temporary files that processes of this machine left in a folder when they died.
 
     Where processes cannot be asked for (Windows), or files not removed, they stay.
     """
     with contextlib.suppress(OSError):
-        for path in folder.glob(".writing-*"):
+        for path in folder.glob(f"{first}-*"):
             match = OURS.fullmatch(path.name)
             if match is None or match["machine"] != _machine() or _lives(int(match["process"])):
                 continue

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import glob
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tallyfold.data.axis import listing
+from tallyfold.data.temporaries import temporary_folder
 from tallyfold.errors import FormatError, ParameterError, printable
 
 REMEDIES = {
@@ -34,7 +34,8 @@ class Source(NamedTuple):
     types
         The type of each column, by its name in the file.
     columns
-        What each column is called in `sql`; DuckDB takes ``User`` and ``user`` for the same.
+        What each column that is needed is called in `sql`; DuckDB takes ``User`` and ``user`` for
+        the same.
     """
 
     sql: str
@@ -51,7 +52,7 @@ def connected(memory_limit: str | None = None, file: str | None = None) -> Itera
     """
     import duckdb
 
-    with tempfile.TemporaryDirectory(prefix="tallyfold-") as folder:
+    with temporary_folder() as folder:
         config: dict[str, Any] = {
             "temp_directory": folder,
             "autoinstall_known_extensions": "false",
