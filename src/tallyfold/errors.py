@@ -21,6 +21,7 @@
 
     UserWarning
     └── TallyfoldWarning
+        ├── ConvergenceWarning      a fit came to max_iter before its stopping rules applied
         ├── DroppedWarning          rows were left out that nobody asked to leave out
         ├── InterruptedWarning      a fit was stopped by hand and keeps its last whole iteration
         └── SlowPathWarning         a setting has no fast kernel; says what is slow and why
@@ -125,6 +126,10 @@ class BusyError(StorageError):
 
 class TallyfoldWarning(_Printable, UserWarning):
     """Base of every warning given by tallyfold."""
+
+
+class ConvergenceWarning(TallyfoldWarning):
+    """A fit came to `max_iter` before its stopping rules applied: it would have gone on."""
 
 
 class DroppedWarning(TallyfoldWarning):

@@ -16,6 +16,8 @@ from tallyfold.errors import BusyError
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="works by fork")
 
 ROOT = Path(__file__).parents[2]
+FEW = "ignore:the fit ended at its limit"
+"""The warning of fits with few iterations."""
 PATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 QUICK = {"n_components": 1, "max_iter": 2, "backend": "numpy", "validation": None}
 
@@ -27,7 +29,7 @@ def test_savers_and_readers_lose_nothing_and_see_no_damage(work, savers, rounds,
     """`two_savers` says what must hold; it ends with an error if it does not."""
     program = Path(__file__).with_name("two_savers.py")
     given = [work, str(tmp_path), str(savers), str(rounds)]
-    command = [sys.executable, "-W", "error", str(program), *given]
+    command = [sys.executable, "-W", "error", "-W", FEW, str(program), *given]
     environment = os.environ | {"PYTHONPATH": PATH, "TALLYFOLD_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -25,7 +25,13 @@ from tallyfold.cli.processes import COMMAND_LINE, speaks
 from tallyfold.cli.reproduce import reproduce
 from tallyfold.cli.search import rank, tune
 from tallyfold.cli.terminal import end_quietly_with_the_reader, say_aside
-from tallyfold.errors import DroppedWarning, ProcessError, TallyfoldError, printable
+from tallyfold.errors import (
+    ConvergenceWarning,
+    DroppedWarning,
+    ProcessError,
+    TallyfoldError,
+    printable,
+)
 from tallyfold.version import __version__
 
 BAD_INPUT = 2
@@ -115,6 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         warnings.simplefilter("ignore", DroppedWarning)  # the verbs list what was left out
+        warnings.simplefilter("ignore", ConvergenceWarning)  # `fit` says what ended it
         try:
             COMMAND_LINE.set(list(sys.argv[1:] if arguments is None else arguments))
             app(args=arguments)

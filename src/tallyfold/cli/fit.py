@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 REASONS = {
     "converged": "converged",
     "validation": "held-out cells were not predicted better any more",
-    "max_iter": "the limit of iterations",
+    "max_iter": "the limit of iterations (--max-iter allows more)",
     "interrupted": "interrupted",
 }
 """Why a fit ended, in words."""

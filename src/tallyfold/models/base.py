@@ -155,9 +155,11 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         self
-            Ctrl-C ends the fit early: the model then is that of the last whole iteration, and an
-            `InterruptedWarning` says so. Inside `tallyfold.many_processes` each process gives
-            its part of the cells, and all end with the same model.
+            A fit that comes to its `max_iter` before its stopping rules apply gives a
+            `ConvergenceWarning`. Ctrl-C ends the fit early: the model then is that of the last
+            whole iteration, and an `InterruptedWarning` says so. Inside
+            `tallyfold.many_processes` each process gives its part of the cells, and all end with
+            the same model.
         """
         self._check(tensor, every, checkpoint, resume)
         with use_device(self._device):
