@@ -18,9 +18,11 @@
         │   └── ProcessError        another process of the run died or does not answer
         ├── BackendError            a kernel or device cannot be used here
         └── StorageError            a saved model cannot be written or read back
+            └── BusyError           another process is writing to the same place
 
     UserWarning
     └── TallyfoldWarning
+        ├── ConvergenceWarning      a fit came to max_iter before its stopping rules applied
         ├── DroppedWarning          rows were left out that nobody asked to leave out
         ├── InterruptedWarning      a fit was stopped by hand and keeps its last whole iteration
         └── SlowPathWarning         a setting has no fast kernel; says what is slow and why
@@ -29,7 +31,32 @@
 from typing import Any
 
 
-class TallyfoldError(Exception):
+def printable(text: object, keep: str = "") -> str:
+    r"""Return a text whose every character is seen: others are spelt out, but for those to `keep`.
+
+    Labels and names are data of others. What a terminal would take for a command, such as one that
+    sets its title, writes to the clipboard or turns the direction of writing, is shown instead.
+    Everything that quotes data goes through here: messages, tables, lines.
+
+    Examples
+    --------
+    >>> printable("two\nlines"), printable("\x1b]0;x\x07")
+    ('two\\nlines', '\\x1b]0;x\\x07')
+    """
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode()
+        for c in str(text)
+    )
+
+
+class _Printable:
+    """A message that can be shown on any terminal, whatever data it quotes."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+
+class TallyfoldError(_Printable, Exception):
     """Base of every error raised by tallyfold."""
 
 
@@ -98,8 +125,16 @@ class StorageError(TallyfoldError):
     """A saved model cannot be written or read back."""
 
 
-class TallyfoldWarning(UserWarning):
+class BusyError(StorageError):
+    """Another process, or thread, is writing to the same folder or file."""
+
+
+class TallyfoldWarning(_Printable, UserWarning):
     """Base of every warning given by tallyfold."""
+
+
+class ConvergenceWarning(TallyfoldWarning):
+    """A fit came to `max_iter` before its stopping rules applied: it would have gone on."""
 
 
 class DroppedWarning(TallyfoldWarning):

@@ -175,7 +175,7 @@ def test_a_fit_killed_from_outside_keeps_its_model(events, tmp_path):
     command = [sys.executable, "-m", "tallyfold", "fit", *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         end = time.monotonic() + 60
-        while not (out / "checkpoint").exists() and time.monotonic() < end:
+        while not [*out.glob("checkpoint/*/model.json")] and time.monotonic() < end:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         written, errors = process.communicate(timeout=60)
@@ -203,12 +203,17 @@ def test_a_fit_replaces_another_only_if_told_to(run, events, tmp_path, monkeypat
     assert run(*given, "--overwrite").code == 0
 
 
-def test_a_finished_fit_is_not_resumed(run, events, frame, tmp_path):
+def test_a_finished_fit_is_said_to_be_finished(run, events, frame, tmp_path):
     given = (*QUICK, "--out", tmp_path / "m", "--resume")
     assert "starts afresh" in run("fit", events, *given).err
+    before = (tmp_path / "m" / "model.json").stat().st_mtime_ns
     result = run("fit", events, *given)
+    assert (result.code, "this fit is finished" in result.out) == (0, True)
+    assert json.loads(run("fit", events, *given, "--json").out)["finished"] is True
+    result = run("fit", events, *given, "--seed", 9)
     assert result.code == 2
-    assert "holds a finished bptf model: there is no fit to go on with" in result.err
+    assert "model with another random_state (0, not 9): there is no fit to go on" in result.err
+    assert (tmp_path / "m" / "model.json").stat().st_mtime_ns == before
     frame[frame["author"] != "-dash"].to_parquet(tmp_path / "other.parquet")
     result = run("fit", tmp_path / "other.parquet", *given)
     assert result.code == 2

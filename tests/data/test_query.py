@@ -443,3 +443,21 @@ def test_times_with_a_zone_are_cut_in_utc(postgres_uri):
 def test_days_are_dates(postgres_uri):
     tensor = read_query(postgres_uri, "SELECT 1 AS a, date '2020-02-29' AS b", ["a", "b"])
     assert tensor.axis("b").label(0) == dt.date(2020, 2, 29)
+
+
+@pytest.mark.parametrize(("missing", "word"), [("a", "labels of axis 'a'"), ("n", "'n'")])
+def test_bad_rows_of_the_first_batch_are_not_called_all(missing, word):
+    values = {"a": "i % 3", "b": "i % 5", "n": "1"}
+    values[missing] = f"CASE WHEN i % 10 = 0 THEN NULL ELSE {values[missing]} END"
+    query = "SELECT " + ", ".join(f"{sql} AS {name}" for name, sql in values.items())
+    with duckdb.connect() as connection:
+        with pytest.raises(DataError, match="missing") as refused:
+            read_query(connection, f"{query} FROM range(1000000) AS t(i)", ["a", "b"], "n")
+        told = str(refused.value)
+        assert word in told
+        rows = int(told.partition("Seen in the first ")[2].partition(" rows")[0].replace(",", ""))
+        assert rows < 1_000_000
+        assert f"got {-(-rows // 10):,} missing" in told
+        with pytest.raises(DataError, match="got 10 missing") as refused:
+            read_query(connection, f"{query} FROM range(100) AS t(i)", ["a", "b"], "n")
+        assert "Seen in the first" not in str(refused.value)

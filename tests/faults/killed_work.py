@@ -42,6 +42,7 @@ def save(folder: Path, seed: int) -> int:
         if (folder / "m" / "model.json").exists():
             found = tf.load(folder / "m").predict(TENSOR)
             assert any(np.array_equal(found, known) for known in said)
+            assert not list((folder / "m").glob(".writing-*"))  # cleared by loading
 
     return kill_at_random(again_and_again, check, 0.1, 25, seed)
 

@@ -14,6 +14,8 @@ import tallyfold as tf
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="works by fork and SIGKILL")
 
 ROOT = Path(__file__).parents[2]
+FEW = "ignore:the fit ended at its limit"
+"""The warning of fits with few iterations."""
 ONE_THREAD = {"TALLYFOLD_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 PATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 ENVIRONMENT = os.environ | ONE_THREAD | {"PYTHONPATH": PATH}
@@ -26,7 +28,7 @@ SILENT = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 def test_work_that_is_killed_again_and_again_comes_to_the_same_end(work, least, tmp_path):
     """`killed_work` says what must hold; here it is only seen that there were kills enough."""
     program = Path(__file__).with_name("killed_work.py")
-    command = [sys.executable, "-W", "error", str(program), work, str(tmp_path), "0"]
+    command = [sys.executable, "-W", "error", "-W", FEW, str(program), work, str(tmp_path), "0"]
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= least
@@ -45,7 +47,7 @@ def test_the_fit_verb_killed_from_outside_goes_on(tmp_path):
             time.sleep(share * lasts)
             process.kill()
     last = subprocess.run([*command, "--out", out], capture_output=True, text=True, env=ENVIRONMENT)
-    assert last.returncode == 0 or "holds a finished bptf model" in last.stderr
+    assert last.returncode == 0, last.stderr
     left, right = (tf.load(place).fitted_.arrays() for place in (whole, out))
     assert all(left[name].tobytes() == right[name].tobytes() for name in left)
-    assert last.returncode or not (out / "checkpoint").exists()
+    assert not (out / "checkpoint").exists()

@@ -179,4 +179,4 @@ def test_a_warning_reaches_the_thread_that_caused_it_once(tensor):
     with warnings.catch_warnings(record=True) as said, ThreadPoolExecutor(4) as pool:
         warnings.simplefilter("always")
         list(pool.map(run, range(4)))
-    assert [each.category for each in said] == [InterruptedWarning]
+    assert [each.category for each in said].count(InterruptedWarning) == 1

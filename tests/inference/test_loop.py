@@ -1,3 +1,4 @@
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 from tests.inference.states import same_states
 
 import tallyfold as tf
-from tallyfold.errors import DivergedError, StorageError
+from tallyfold.errors import ConvergenceWarning, DivergedError, StorageError
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.checkpoint import Checkpoint
 from tallyfold.inference.fit.folder import read_folder, write_folder
@@ -495,3 +496,38 @@ def test_an_interrupt_before_a_phase_anew_has_a_score_leaves_the_state_it_began_
     outcome = run_loop(with_scores_anew(*walks, lengths=[4, 4]))
     assert outcome.reason == "interrupted"
     assert outcome.state.x == 2.0
+
+
+def warnings_of(*arguments, peak=None, **rules):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        run_loop(only(Halving(peak), *arguments, **rules))
+    return [str(each.message) for each in said if each.category is ConvergenceWarning]
+
+
+def test_a_limit_that_comes_before_the_stopping_rules_is_said_once():
+    (told,) = warnings_of(max_iter=3, tol=1e-9, warns=True)
+    assert told.startswith("the fit ended at its limit, in iteration 3 of its only, before")
+    assert "max_iter=" in told
+    assert "tol=" in told
+    assert len(warnings_of(max_iter=3, tol=0.0, peak=9, warns=True)) == 1  # patience would go on
+
+
+def test_limits_that_are_no_cut_are_not_said():
+    assert warnings_of(max_iter=100, tol=1.5, warns=True) == []  # it has converged
+    assert warnings_of(max_iter=3, tol=1.5, warns=True) == []
+    assert warnings_of(max_iter=3, tol=0.0, warns=True) == []  # there is no other rule
+    assert warnings_of(max_iter=8, tol=0.0, patience=3, peak=2, warns=True) == []
+    assert warnings_of(max_iter=3, tol=1e-9) == []  # the limit is not the user's
+    assert warnings_of(max_iter=3, tol=1e-9, scheduled=True) == []
+
+
+def test_a_phase_in_the_middle_that_is_cut_is_said():
+    first, last = Halving(), Halving()
+    phases = [
+        Phase("first", first, first.start, StoppingRules(3, 1e-9, warns=True)),
+        Phase("last", last, last.start, StoppingRules(2, scheduled=True)),
+    ]
+    with pytest.warns(ConvergenceWarning, match="iteration 3 of its first"):
+        outcome = run_loop(phases)
+    assert outcome.reason == "converged"

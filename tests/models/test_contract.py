@@ -13,6 +13,7 @@ from tests.models.quick import AS_IT_COMES, FORMS, has, quick
 import tallyfold as tf
 from tallyfold import MODELS
 from tallyfold.errors import (
+    ConvergenceWarning,
     DataError,
     DivergedError,
     InterruptedWarning,
@@ -377,6 +378,7 @@ def test_posterior_predicts_up_to_calibration(name, parts, fitted):
 def test_fitting_raises_no_warnings_and_prints_nothing(name, parts, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a quick fit has few iterations
         quick(name).fit(parts.train)
     assert capsys.readouterr() == ("", "")
 

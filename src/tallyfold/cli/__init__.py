@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tallyfold.cli import datasets
 from tallyfold.cli.compare import compare, score
@@ -23,8 +24,14 @@ from tallyfold.cli.model_tables import components, profile, report, top
 from tallyfold.cli.processes import COMMAND_LINE, speaks
 from tallyfold.cli.reproduce import reproduce
 from tallyfold.cli.search import rank, tune
-from tallyfold.cli.terminal import say_aside
-from tallyfold.errors import DroppedWarning, ProcessError, TallyfoldError
+from tallyfold.cli.terminal import end_quietly_with_the_reader, say_aside
+from tallyfold.errors import (
+    ConvergenceWarning,
+    DroppedWarning,
+    ProcessError,
+    TallyfoldError,
+    printable,
+)
 from tallyfold.version import __version__
 
 BAD_INPUT = 2
@@ -41,8 +48,26 @@ SAID_HERE = {
 }
 """What the library's messages call an argument, and the option that it is here."""
 
+CLOSED = "standard output is closed, so the answer would be lost. Send it to a file, or /dev/null."
+SMALLER = "Take fewer components, or keep fewer labels (--min-nonzeros, --top)."
+
+
+class _Verbs(TyperGroup):
+    """The verbs; a wrong word of the command line is shown without what it tells a terminal."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a verb."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if hasattr(error, "format_message"):
+                error.message = printable(error.message)  # type: ignore[attr-defined]
+            raise
+
+
 app = typer.Typer(
     name="tallyfold",
+    cls=_Verbs,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -86,18 +111,27 @@ def _root(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; bad input ends with exit code 2 and the library's own message."""
+    if sys.stdout is None:
+        say_aside(CLOSED)
+        raise SystemExit(BAD_INPUT)
+    end_quietly_with_the_reader()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # any label can be shown anywhere
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         warnings.simplefilter("ignore", DroppedWarning)  # the verbs list what was left out
+        warnings.simplefilter("ignore", ConvergenceWarning)  # `fit` says what ended it
         try:
             COMMAND_LINE.set(list(sys.argv[1:] if arguments is None else arguments))
             app(args=arguments)
         except (TallyfoldError, OSError) as error:
             if speaks() or isinstance(error, ProcessError):
                 say_aside(_message(error))
+            raise SystemExit(BAD_INPUT) from None
+        except MemoryError as error:
+            if speaks():
+                say_aside(f"there is not enough memory: {error or 'no more is given'}. {SMALLER}")
             raise SystemExit(BAD_INPUT) from None
 
 

@@ -12,11 +12,10 @@ from tallyfold.cli.terminal import (
     is_too_wide,
     number,
     print_json,
-    printable,
     say,
     show_table,
 )
-from tallyfold.errors import ParameterError
+from tallyfold.errors import ParameterError, printable
 
 if TYPE_CHECKING:
     import pandas as pd

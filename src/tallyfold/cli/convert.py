@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 from tallyfold.cli import options
 from tallyfold.cli.files import refuse_inputs
 from tallyfold.cli.options import argument, option
-from tallyfold.cli.terminal import number_of, printable, say, say_aside, say_dropped
-from tallyfold.errors import ParameterError
+from tallyfold.cli.terminal import number_of, say, say_aside, say_dropped
+from tallyfold.errors import ParameterError, printable
 
 if TYPE_CHECKING:
     from tallyfold.data.split import Split

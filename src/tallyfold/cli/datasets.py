@@ -11,8 +11,8 @@ import typer
 from tallyfold.cli import options
 from tallyfold.cli.describe import facts_of, show
 from tallyfold.cli.files import refuse_unwritable
-from tallyfold.cli.terminal import console, printable, show_table
-from tallyfold.errors import ParameterError
+from tallyfold.cli.terminal import console, show_table
+from tallyfold.errors import ParameterError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -163,10 +163,9 @@ def build(
 
 def _watched(work: Callable[[Callable[[int, int], None]], "CountTensor"]) -> "CountTensor":
     """Do the work under a bar on standard error, if that is a terminal."""
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    screen = Console(stderr=True)
+    screen = console(stderr=True)
     columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task("reading", total=None)

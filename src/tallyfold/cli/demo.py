@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from tallyfold.cli.describe import facts_of, show
 from tallyfold.cli.options import option
-from tallyfold.cli.terminal import console, printable, say, show_frame
+from tallyfold.cli.terminal import console, say, show_frame
+from tallyfold.errors import printable
 
 if TYPE_CHECKING:
     import pandas as pd

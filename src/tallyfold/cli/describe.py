@@ -9,7 +9,8 @@ from rich.filesize import decimal
 
 from tallyfold.cli import options
 from tallyfold.cli.options import option
-from tallyfold.cli.terminal import console, duration, print_json, printable, say, show_table
+from tallyfold.cli.terminal import console, duration, print_json, say, show_table
+from tallyfold.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

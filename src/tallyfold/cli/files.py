@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tallyfold.cli.terminal import number_of, printable, say
-from tallyfold.errors import ParameterError, StorageError, TallyfoldError
+from tallyfold.cli.terminal import number_of, say
+from tallyfold.errors import ParameterError, StorageError, TallyfoldError, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,13 @@ def files_of(named: Sequence[str]) -> Iterator[list[str]]:
         return
     if len(named) > 1:
         raise ParameterError("standard input ('-') cannot be read together with files.")
-    with tempfile.TemporaryDirectory(prefix="tallyfold-") as folder:
+    from tallyfold.data.temporaries import temporary_folder
+
+    if sys.stdin is None:
+        raise ParameterError(
+            "standard input ('-') is closed: pipe a table into it, or name a file."
+        )
+    with temporary_folder() as folder:
         file = Path(folder, "standard-input.csv")
         with file.open("wb") as stream:
             shutil.copyfileobj(sys.stdin.buffer, stream)
@@ -77,24 +83,35 @@ def refuse_unwritable(target: str | os.PathLike[str]) -> None:
         ) from error
 
 
-def check_rows_target(out: str, sources: Sequence[str]) -> None:
-    """Refuse, before any work is done, a file that rows cannot be written to."""
+def check_rows_target(out: str | None, sources: Sequence[str], safe: bool = False) -> None:
+    """Refuse, before any work is done, a file that rows cannot be written to.
+
+    Where cells are to be `safe` for a spreadsheet, it must be one that a spreadsheet reads.
+    """
     from tallyfold.data.formats.files import written_ending
 
-    if out != STREAM:
-        written_ending(Path(out))
+    ending = None if out is None else ".csv" if out == STREAM else written_ending(Path(out))
+    if safe and ending not in (".csv", ".tsv"):
+        got = "no --out" if out is None else repr(out)
+        raise ParameterError(f"--safe-cells is for rows written as CSV or TSV; got {got}.")
+    if out is not None and out != STREAM:
         refuse_inputs(out, sources)
 
 
-def write_tables(tables: "Iterator[pa.Table]", out: str) -> None:
+def write_tables(tables: "Iterator[pa.Table]", out: str, safe: bool = False) -> None:
     """Write tables one after the other to a file, or to standard output as CSV."""
     from tallyfold.data.formats.files import write_rows
-    from tallyfold.data.formats.writing import rows_as_text
+    from tallyfold.data.formats.writing import rows_as_text, safe_cells
 
+    if safe:
+        tables = map(safe_cells, tables)
     if out != STREAM:
         rows = write_rows(tables, out)
         say(f"wrote {number_of(rows, 'row')} to {printable(out)}")
         return
     for number, table in enumerate(tables):
-        sys.stdout.buffer.write(rows_as_text(table, head=number == 0))
+        text = rows_as_text(table, head=number == 0)
+        if sys.stdout.isatty():  # somebody looks at it; a program gets it as it is
+            text = printable(text.decode(), keep="\n").encode()
+        sys.stdout.buffer.write(text)
     sys.stdout.buffer.flush()

@@ -4,7 +4,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -14,8 +14,8 @@ from tallyfold.cli.compare import Scores, chosen_metrics, scored, show_scores
 from tallyfold.cli.options import option
 from tallyfold.cli.processes import Processes, in_many, run_in, speaks
 from tallyfold.cli.progress import INTERRUPTED, noted_interrupt, shown_progress
-from tallyfold.cli.terminal import number_of, print_json, printable, say, say_aside, say_dropped
-from tallyfold.errors import ParameterError
+from tallyfold.cli.terminal import number_of, print_json, say, say_aside, say_dropped
+from tallyfold.errors import ParameterError, printable
 
 if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 REASONS = {
     "converged": "converged",
     "validation": "held-out cells were not predicted better any more",
-    "max_iter": "the limit of iterations",
+    "max_iter": "the limit of iterations (--max-iter allows more)",
     "interrupted": "interrupted",
 }
 """Why a fit ended, in words."""
@@ -85,8 +85,8 @@ def fit(
         "n_components": components, "zeros": zeros, "max_iter": max_iter,
         "scale": model_parameters.scale_of(scale),
     }  # fmt: skip
-    fit_run = FitRun(out, resume, as_json, copies)
-    with fit_run.said_if_stopped():
+    fit_run = FitRun(out, resume, overwrite, as_json, copies)
+    with fit_run.said_if_stopped(), ExitStack() as stack:
         chosen = model_parameters.chosen_model(
             model, config, model_parameters.settings(parameters, **own)
         )
@@ -102,11 +102,9 @@ def fit(
             return
 
         def read() -> "CountTensor":
-            model_folder.check_model_folder(out, overwrite, resume)
+            stack.enter_context(model_folder.held_model_folder(out, overwrite, resume))
             tensor = reading.counts(files)
-            if resume and not overwrite:
-                model_folder.refuse_to_resume(out, tensor.axes)
-            elif not resume:
+            if not resume:
                 model_folder.clear_checkpoint(out)
             return tensor
 
@@ -119,8 +117,11 @@ class FitRun:
     model: "CountModel"
     group: "ProcessGroup"
 
-    def __init__(self, out: str, resume: bool, as_json: bool, copies: str | None = None) -> None:
-        self.out, self.resume, self.as_json, self.copies = out, resume, as_json, copies
+    def __init__(
+        self, out: str, resume: bool, overwrite: bool, as_json: bool, copies: str | None
+    ) -> None:
+        self.out, self.resume, self.overwrite = out, resume, overwrite
+        self.as_json, self.copies = as_json, copies
         self.tensors: dict[str, CountTensor] = {}
         self.seconds = 0.0
         self.saved = False
@@ -162,15 +163,27 @@ class FitRun:
         whole = self.tensors["all cells"] = read()
         if not self.as_json:
             say_dropped(whole)
-        if self.resume and not model_folder.unfinished(self.out):
-            say_aside(f"{self.out} has no unfinished fit; this one starts afresh.")
         model_parameters.decide_zeros([self.model], whole, silent=self.as_json)
+        if self.resume and not self.overwrite:
+            self._end_if_finished(whole)
+        if self.resume and not model_folder.unfinished(self.out):
+            say_aside(f"{printable(self.out)} has no unfinished fit; this one starts afresh.")
         if holdout is not None:
             hidden = hidden_from([self.model], whole)
             groups = options.groups_of(whole, self.copies)
             parts = split(whole, holdout, cells=hidden, random_state=seed, groups=groups)
             self.tensors |= {"training part": parts.train, "test part": parts.test}
         return self.model.zeros_for(whole)
+
+    def _end_if_finished(self, whole: "CountTensor") -> None:
+        """End well if the fit to go on with has come to its end: a supervisor may ask twice."""
+        if not model_folder.is_finished(self.out, self.model, whole.axes):
+            return
+        if self.as_json:
+            print_json({"out": self.out, "model": self.model.name, "finished": True})
+        else:
+            say(f"{printable(self.out)}: this fit is finished. --overwrite fits again.")
+        raise typer.Exit
 
     def _scores(self) -> Scores:
         """Score on the held-out cells."""

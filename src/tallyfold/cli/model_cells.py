@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from tallyfold.cli import model_folder, options
 from tallyfold.cli.files import STREAM, check_rows_target, files_of, write_tables
 from tallyfold.cli.options import Reading, argument, option
-from tallyfold.cli.terminal import number_of, print_json, printable, say, say_aside, show_frame
-from tallyfold.errors import LabelError, ParameterError
+from tallyfold.cli.terminal import number_of, print_json, say, say_aside, show_frame
+from tallyfold.errors import LabelError, ParameterError, printable
 
 if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
@@ -23,6 +23,9 @@ UnknownCells = Annotated[str, option("error|skip", UNKNOWN, rich_help_panel="Dat
 NewFolder = Annotated[str, option("FOLDER", "Where to save the new model.", "--out", "-o")]
 UNKNOWN_OR_PRIOR = "Labels the model does not know: stop, leave out, or take an average one."
 PREDICTIONS = "Parquet, CSV, TSV or JSON lines, by its ending; - for CSV to standard output."
+
+SAFE_CELLS = "Put ' before labels that a spreadsheet would take for formulas (= + - @)."
+SafeCells = Annotated[bool, option(None, SAFE_CELLS, "--safe-cells")]
 
 FORMATS = {
     "count": ",d",
@@ -130,6 +133,7 @@ def predict(
     prefix: Annotated[str, option("TEXT", "What the new columns' names begin with.")] = "",
     bins: options.Bins = None,
     delimiter: options.Delimiter = None,
+    safe: SafeCells = False,
 ) -> None:
     """Predict the counts of cells: mean, median and an interval beside each row.
 
@@ -146,7 +150,7 @@ def predict(
     from tallyfold.data.formats.files import read_rows
     from tallyfold.models.predicted_rows import predicted_rows
 
-    check_rows_target(out, files)
+    check_rows_target(out, files, safe)
     model = load_model(folder)
     if not model.fitted_.has_distribution:
         say_aside(f"{model.name} predicts means only: no median, low or high.")
@@ -160,7 +164,7 @@ def predict(
             bins=options.pairs("--bin", bins),
             prefix=prefix,
         )
-        write_tables(tables, out)
+        write_tables(tables, out, safe)
 
 
 @options.with_reading(*options.READING_FOR_MODEL)
@@ -187,6 +191,7 @@ def surprise(
     unknown: Annotated[
         str, option("error|skip|prior", UNKNOWN_OR_PRIOR, rich_help_panel="Data")
     ] = "error",
+    safe: SafeCells = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Rank cells by how unlikely their counts are to the model.
@@ -208,8 +213,7 @@ def surprise(
 
     from tallyfold.evaluation.surprise import surprise as surprise_of
 
-    if out is not None:
-        check_rows_target(out, files)
+    check_rows_target(out, files, safe)
     model = load_model(folder)
     counts = known_cells(model, counts_for(model, files, reading), unknown, prior=True)
     top = USUAL if most is None and out is None else most
@@ -223,7 +227,7 @@ def surprise(
         unknown="prior" if unknown == "prior" else "error",
     )
     if out is not None:
-        write_tables(iter([pa.Table.from_pandas(frame, preserve_index=False)]), out)
+        write_tables(iter([pa.Table.from_pandas(frame, preserve_index=False)]), out, safe)
     elif as_json:
         print_json({"cells": counts.nnz, "tail": tail, "top": frame})
     else:
@@ -254,17 +258,17 @@ def fold_in(
     from tallyfold.data.axis import axis_number
 
     model = load_taking_model(folder)
-    model_folder.check_model_folder(out, overwrite)
-    counts = counts_for(model, files, reading)
-    number, given = axis_number(model.axes_, axis), counts.axis(axis)
-    known = model.axes_[number].find(given.labels)[1].nonzero()[0]
-    if len(known):
-        raise LabelError(
-            f"{len(known):,} of {number_of(len(given), 'label')} of {axis} are known already, such "
-            f"as {given.label(int(known[0]))!r}; fold-in is for new ones. `tallyfold update` takes "
-            "cells of both."
-        )
-    save_larger(model, model.fold_in(counts, axis), out)
+    with model_folder.held_model_folder(out, overwrite):
+        counts = counts_for(model, files, reading)
+        number, given = axis_number(model.axes_, axis), counts.axis(axis)
+        known = model.axes_[number].find(given.labels)[1].nonzero()[0]
+        if len(known):
+            raise LabelError(
+                f"{len(known):,} of {number_of(len(given), 'label')} of {axis} are known already, "
+                f"such as {given.label(int(known[0]))!r}; fold-in is for new ones. "
+                "`tallyfold update` takes cells of both."
+            )
+        save_larger(model, model.fold_in(counts, axis), out)
 
 
 @options.with_reading(*options.READING_FOR_MODEL)
@@ -287,8 +291,8 @@ def update(
       tallyfold update model new.csv --value count --out model --overwrite
     """  # noqa: D301
     model = load_taking_model(folder)
-    model_folder.check_model_folder(out, overwrite)
-    save_larger(model, model.update(counts_for(model, files, reading)), out)
+    with model_folder.held_model_folder(out, overwrite):
+        save_larger(model, model.update(counts_for(model, files, reading)), out)
 
 
 def load_taking_model(folder: str) -> "TakesNewCells":

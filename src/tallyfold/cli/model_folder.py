@@ -1,7 +1,7 @@
 """The folder that a fit writes: the model, and on the way there a checkpoint inside it."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,26 +11,38 @@ from tallyfold.errors import StorageError
 
 if TYPE_CHECKING:
     from tallyfold.data.axis import Axis
+    from tallyfold.models.base import CountModel
 
 CHECKPOINT = "checkpoint"
 """Kept until the fit is done, so that a killed or interrupted one can go on."""
-OURS = ("model.json", "arrays*.safetensors", ".writing-*")
+OURS = ("model.json", "arrays*.safetensors", ".writing-*", ".lock")
 
 Overwrite = Annotated[bool, option(None, "Replace a model that is in the folder.", "--overwrite")]
 
 
-def check_model_folder(out: str, overwrite: bool, resume: bool | None = None) -> None:
-    """Refuse to write over other files, or over a model without --overwrite.
+@contextlib.contextmanager
+def held_model_folder(out: str, overwrite: bool, resume: bool | None = None) -> Iterator[None]:
+    """Keep other processes out of a folder until the model in it is written.
 
-    `resume` says whether to go on with an unfinished fit; None for a verb that cannot.
+    Refuse to write over other files, or over a model without --overwrite. `resume` says whether to
+    go on with an unfinished fit; None for a verb that cannot.
     """
-    from tallyfold.inference.fit.folder import refuse_foreign
-    from tallyfold.models.storage import KIND
+    from tallyfold.data.locks import locked_folder
 
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise StorageError(f"{out!r} is a file; --out must name a folder.")
     refuse_unwritable(folder)
+    with locked_folder(out, wait=0):
+        _refuse_to_replace(out, overwrite, resume)
+        yield
+
+
+def _refuse_to_replace(out: str, overwrite: bool, resume: bool | None) -> None:
+    from tallyfold.inference.fit.folder import refuse_foreign
+    from tallyfold.models.storage import KIND
+
+    folder = Path(out)
     refuse_foreign(folder, KIND)
     if folder.is_dir() and not (folder / "model.json").exists():
         ours = {folder / CHECKPOINT}.union(*(folder.glob(pattern) for pattern in OURS))
@@ -51,18 +63,24 @@ def check_model_folder(out: str, overwrite: bool, resume: bool | None = None) ->
         )
 
 
-def refuse_to_resume(out: str, axes: "Sequence[Axis]") -> None:
-    """Refuse to go on with a fit that came to its end; say so if it was one of other data."""
+def is_finished(out: str, model: "CountModel", axes: "Sequence[Axis]") -> bool:
+    """Tell whether a fit has come to its end; refuse to go on with one of something else."""
     from tallyfold.models.storage import load
 
     if unfinished(out) or not (Path(out) / "model.json").exists():
-        return
-    model = load(out)
-    of = "" if tuple(model.axes_) == tuple(axes) else " of other data"
-    raise StorageError(
-        f"{out!r} holds a finished {model.name} model{of}: there is no fit to go on with. "
-        "--overwrite fits again and replaces it; or choose another folder."
-    )
+        return False
+    found = load(out)
+    of = "" if tuple(found.axes_) == tuple(axes) else " of other data"
+    known = {"name": found.name} | found.fitted_.parameters
+    wanted = {"name": model.name} | model._plain_parameters()
+    if other := [n for n, v in wanted.items() if v is not None and known.get(n) != v]:
+        of = f" with another {other[0]} ({known.get(other[0])!r}, not {wanted[other[0]]!r})"
+    if of:
+        raise StorageError(
+            f"{out!r} holds a finished {found.name} model{of}: there is no fit to go on with. "
+            "--overwrite fits again and replaces it; or choose another folder."
+        )
+    return True
 
 
 def unfinished(out: str) -> bool:

@@ -7,8 +7,8 @@ from rich.filesize import decimal
 from tallyfold.cli import options
 from tallyfold.cli.model_cells import Folder, Level, counts_for, load_model
 from tallyfold.cli.options import AsJson, option
-from tallyfold.cli.terminal import print_json, printable, say, show_frame
-from tallyfold.errors import ParameterError
+from tallyfold.cli.terminal import print_json, say, show_frame
+from tallyfold.errors import ParameterError, printable
 
 if TYPE_CHECKING:
     from tallyfold.models.base import CountModel

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 
 from tallyfold.cli.files import refuse_unwritable
-from tallyfold.cli.terminal import duration, say_aside
+from tallyfold.cli.terminal import console, duration, say_aside
 from tallyfold.errors import InterruptedWarning, ParameterError
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def progress() -> Iterator[Show]:
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    errors = Console(stderr=True, highlight=False)
+    errors = console(stderr=True)
     words = TextColumn("{task.description}")
     columns = (BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), words)
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tallyfold.cli import model_parameters, options
 from tallyfold.cli.options import option
 from tallyfold.cli.progress import GO_ON, check_targets, end, interruptible, progress
-from tallyfold.cli.terminal import number_of, print_json, printable, say, show_frame
-from tallyfold.errors import InferenceError, ParameterError
+from tallyfold.cli.terminal import number_of, print_json, say, show_frame
+from tallyfold.errors import InferenceError, ParameterError, printable
 from tallyfold.evaluation.search.study import SEARCH_FILE, shown_place
 
 if TYPE_CHECKING:

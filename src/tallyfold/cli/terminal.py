@@ -1,7 +1,10 @@
 """What verbs print: lines, plain tables and frames for people, JSON for programs."""
 
+import io
 import json
 import math
+import os
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,6 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tallyfold.errors import printable
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -22,15 +27,57 @@ HEAD_WIDTH = 12
 """Heads of numbers up to this width stay on one line."""
 LEAST_WIDTH = 10
 """Columns of text are not made narrower than this: a date keeps its day."""
+UNREAD = 141
+"""The exit code after the reader of a pipe is gone, as that of other commands (SIGPIPE)."""
 GAP = 3
 """Characters between two columns."""
 NOTHING = "–"
 """Shown instead of a missing number."""
 
 
-def console() -> Console:
+class _Screen(Console):
+    """A console that spells out what a terminal would take for commands."""
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        """Print texts and tables."""
+        shown = [printable(o, keep="\n") if isinstance(o, str) else o for o in objects]
+        super().print(*shown, **how)
+
+
+def console(stderr: bool = False) -> Console:
     """Return a console for standard output: 80 columns and no colour when piped."""
-    return Console(highlight=False)
+    return _Screen(highlight=False, stderr=stderr)
+
+
+class _Pipe(io.FileIO):
+    """Standard output that ends the command when nobody reads it any more.
+
+    Click and rich each have an exit code of their own for that; neither sees it here.
+    """
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        try:
+            return super().write(data) or 0
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())  # what is still to be flushed goes there
+            os.close(nowhere)
+            raise SystemExit(UNREAD) from None
+
+
+def end_quietly_with_the_reader() -> None:
+    """Let every verb end alike, with exit code 141, when a pipe's reader is gone (``| head``)."""
+    given: Any = sys.stdout
+    buffer = getattr(given, "buffer", None)
+    if isinstance(getattr(buffer, "raw", buffer), io.FileIO):  # a real one; no raw: unbuffered
+        stream = io.BufferedWriter(_Pipe(given.fileno(), "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(
+            stream,
+            given.encoding,
+            given.errors,
+            line_buffering=given.line_buffering or given.write_through,
+        )
 
 
 def say(line: str, out: Console | None = None) -> None:
@@ -40,27 +87,13 @@ def say(line: str, out: Console | None = None) -> None:
 
 def say_aside(line: str) -> None:
     """Print a line on standard error, after the command's name."""
-    typer.echo(f"tallyfold: {line}", err=True)
+    typer.echo(f"tallyfold: {printable(line)}", err=True)
 
 
 def say_dropped(tensor: "CountTensor") -> None:
     """Print what was left out when a tensor was read."""
     for record in tensor.dropped:
         say(f"left out: {printable(record)}")
-
-
-def printable(label: object) -> str:
-    r"""Return a label as one line of visible text: control characters are spelt out.
-
-    Examples
-    --------
-    >>> printable("two\nlines")
-    'two\\nlines'
-    """
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in str(label)
-    )
 
 
 def show_table(
@@ -74,7 +107,9 @@ def show_table(
     as they are: nothing in them is read as markup.
     """
     if title:
-        out.print(Text(title, "bold"))
+        out.print(Text(printable(title, keep="\n"), "bold"))
+    rows = [[printable(cell) for cell in row] for row in rows]
+    columns = [printable(name) for name in columns]
     columns = [_narrow(name, cells) for name, *cells in zip(columns, *rows, strict=True)]
     widths = _widths(columns, rows, out.width)
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, width=_total_width(widths))
@@ -156,9 +191,11 @@ def _cell(value: Any, form: str | None) -> str:
 def print_json(document: Any) -> None:
     """Print a document as JSON that every program reads: no NaN, dates in ISO form.
 
+    Characters that are not seen, such as those of terminals and of writing direction, are escaped.
     Frames become lists of their rows.
     """
-    typer.echo(json.dumps(_plain(document), ensure_ascii=False, indent=2, allow_nan=False))
+    text = json.dumps(_plain(document), ensure_ascii=False, indent=2, allow_nan=False)
+    typer.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
 def _plain(value: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tallyfold.data.temporaries import clear_abandoned
 from tallyfold.errors import StorageError
 from tallyfold.inference.fit.folder import replace_file
 
@@ -85,6 +86,7 @@ class RowFolder:
 
 def write_results(file: Path, data: bytes) -> None:
     """Write a file of results, whole or not at all; what the system refuses is a StorageError."""
+    clear_abandoned(file.parent)
     try:
         replace_file(file, data)
     except OSError as error:

@@ -26,8 +26,7 @@ from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import hold_out
 from tallyfold.inference.distributed.agreement import axes_in_words, refuse_differences
 from tallyfold.inference.distributed.process_group import current_group
-from tallyfold.inference.fit.checkpoint import KIND, Checkpoint, fingerprint
-from tallyfold.inference.fit.folder import refuse_foreign
+from tallyfold.inference.fit.checkpoint import Checkpoint, fingerprint
 from tallyfold.inference.fit.loop import Callback, Outcome, Phase, outcome_of, run_loop
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
@@ -153,9 +152,11 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         self
-            Ctrl-C ends the fit early: the model then is that of the last whole iteration, and an
-            `InterruptedWarning` says so. Inside `tallyfold.many_processes` each process gives
-            its part of the cells, and all end with the same model.
+            A fit that comes to its `max_iter` before its stopping rules apply gives a
+            `ConvergenceWarning`. Ctrl-C ends the fit early: the model then is that of the last
+            whole iteration, and an `InterruptedWarning` says so. Inside
+            `tallyfold.many_processes` each process gives its part of the cells, and all end with
+            the same model.
         """
         self._check(tensor, every, checkpoint, resume)
         with use_device(self._device):
@@ -285,12 +286,12 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         limit = self._iteration_limit
         if checkpoint is None:
             return run_loop(phases, max_iter=limit, callbacks=callbacks)
-        cells.group.broadcast(lambda: refuse_foreign(checkpoint, KIND))
         kept = Checkpoint(checkpoint, self.name, self._plain_parameters(), data, cells)
-        run = kept.load(phases) if resume and kept.exists() else None
-        return run_loop(
-            phases, max_iter=limit, run=run, callbacks=callbacks, keep=kept.keep, every=every
-        )
+        with kept.held():
+            run = kept.load(phases) if resume and kept.exists() else None
+            return run_loop(
+                phases, max_iter=limit, run=run, callbacks=callbacks, keep=kept.keep, every=every
+            )
 
     def _plain_parameters(self) -> dict[str, Any]:
         """Return the parameters as JSON knows them."""

@@ -115,7 +115,7 @@ class BPTF(SweptModel):
     ) -> Sequence[Phase]:
         gates = possible_gates(gates, cells)
         step = self._sweeps(cells, held_out, self.n_components, self.likelihood, gates)
-        rules = StoppingRules(self.max_iter, self.tol, self.patience)
+        rules = StoppingRules(self.max_iter, self.tol, self.patience, warns=True)
         if len(gates) < 2 or held_out is None:
             return [Phase("sweeps", step, step.start, rules)]
         choice, begin = gate_choice(step)

@@ -94,6 +94,7 @@ class EncodedModel(SweptModel):
                 SWEEPS if self.max_iter is None else self.max_iter,
                 SWEEPS_TOL if self.tol is None else self.tol,
                 self.patience,
+                warns=self.max_iter is not None,
             )
             return [*choice, Phase("sweeps", sweeps, begin, rules)]
         return [*choice, *self._trained(sweeps, begin, held_out)]
@@ -118,7 +119,8 @@ class EncodedModel(SweptModel):
             seed=self.random_state,
         )
         tol = VISITS_TOL if self.tol is None else self.tol
-        rules = StoppingRules(None, tol, self.patience, min_iter=1)
+        warns = self.max_iter is not None
+        rules = StoppingRules(None, tol, self.patience, min_iter=1, warns=warns)
         first = Phase("sweeps", sweeps, begin, StoppingRules(self._most_sweeps, 0.0, self.patience))
         if self.batch_entities is None:
             return [first, Phase("encoders", encoders, encoders.start, rules)]

@@ -35,5 +35,5 @@ class MainEffects(SweptModel):
 
     def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
         step = self._sweeps(cells, held_out, 1, self.likelihood)
-        rules = StoppingRules(self.max_iter, self.tol, self.patience)
+        rules = StoppingRules(self.max_iter, self.tol, self.patience, warns=True)
         return [Phase("sweeps", step, step.start, rules)]

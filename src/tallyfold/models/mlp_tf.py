@@ -122,7 +122,7 @@ class MLPTF(CountModel):
             batch_size=self.batch_size,
             seed=self.random_state,
         )
-        rules = StoppingRules(self.max_iter, 0.0, self.patience)
+        rules = StoppingRules(self.max_iter, 0.0, self.patience, warns=True)
         return [Phase("epochs", step, step.start, rules)]
 
     def _make_fitted(self, state: Adam, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:

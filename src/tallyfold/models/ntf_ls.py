@@ -96,7 +96,7 @@ class NTFLS(CountModel):
             backend=self.backend,
             validation=None if held_out is None else ValidationCells(held_out, self.backend),
         )
-        rules = StoppingRules(self.max_iter, self.tol, self.patience)
+        rules = StoppingRules(self.max_iter, self.tol, self.patience, warns=True)
         return [Phase("descent", step, step.start, rules)]
 
     def _make_fitted(self, state: Adam, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:

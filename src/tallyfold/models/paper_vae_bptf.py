@@ -143,7 +143,7 @@ class PaperVAEBPTF(GammaModel):
             backend=self.backend,
             validation=self._validation_cells(held_out),
         )
-        rules = StoppingRules(self.max_iter, self.tol, window=WINDOW)
+        rules = StoppingRules(self.max_iter, self.tol, window=WINDOW, warns=True)
         return [Phase("encoders", step, step.start, rules)]
 
     def _make_fitted(self, state: PaperState, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:

@@ -110,7 +110,7 @@ class PTFKL(CountModel):
             backend=self.backend,
             validation=None if held_out is None else ValidationCells(held_out, self.backend),
         )
-        rules = StoppingRules(self.max_iter, NO_CHANGE, self.patience)
+        rules = StoppingRules(self.max_iter, NO_CHANGE, self.patience, warns=True)
         return [Phase("sweeps", step, step.start, rules)]
 
     def _make_fitted(self, state: CPAPRState, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:

@@ -278,7 +278,9 @@ class VAEBPTF(EncodedModel, TakesNewCells):
             self._decided_shape(),
             self.prior_rate,
             gates_of(self.gate, tensor),
-            StoppingRules(most, tol, self.patience, min_iter=LEAST_PASSES),
+            StoppingRules(
+                most, tol, self.patience, min_iter=LEAST_PASSES, warns=self.max_iter is not None
+            ),
             self.random_state,
             self.backend,
             self.batch_entities,

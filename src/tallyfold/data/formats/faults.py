@@ -16,6 +16,8 @@ from tallyfold.errors import CountError, DataError, LabelError
 if TYPE_CHECKING:
     from tallyfold.data.formats.table import TableFormat
 
+DURATION = "DURATION"
+"""A type that Arrow has, and DuckDB takes for integers."""
 FLOATS = {"FLOAT", "DOUBLE"}
 INTEGERS = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
@@ -37,6 +39,11 @@ def row_faults(source: Source, request: Request, is_text: bool) -> list[Fault]:
     """List what no row of this table may be."""
     faults = []
     for name in request.axes:
+        if source.types[name] == DURATION:
+            raise LabelError(
+                f"labels of axis {name!r} must be text, numbers, booleans, dates or times; the "
+                "table has durations there. Write them in whole units, as integers."
+            )
         missing = f"{source.columns[name]} IS NULL"
         if source.types[name] in FLOATS:
             missing += f" OR isnan({source.columns[name]})"
@@ -129,6 +136,21 @@ def _short(text: str | None) -> str:
     return "nothing" if text is None else text if len(text) <= 60 else text[:57] + "..."
 
 
+def _fraction(source: Source, value: str) -> str:
+    """Write the condition that a number is not whole.
+
+    In a text also one too small for floating point is seen: the last digit after the point that is
+    not 0 must be moved before it by the exponent.
+    """
+    number, column = number_of(source, value), source.columns[value]
+    condition = f"{number} <> floor({number})"
+    if source.types[value] != "VARCHAR":
+        return condition
+    digits = f"length(rtrim(regexp_extract({column}, '\\.([0-9]+)', 1), '0'))"
+    exponent = f"TRY_CAST(regexp_extract({column}, '[eE]([+-]?[0-9]+)', 1) AS INTEGER)"
+    return f"{condition} OR ({digits} > 0 AND {digits} > coalesce({exponent}, 0))"
+
+
 def _bad_counts(source: Source, value: str) -> list[Fault]:
     number, kind = number_of(source, value), source.types[value]
     what = f"{value!r} must be whole numbers from 0 to 2**53 - 1"
@@ -139,7 +161,7 @@ def _bad_counts(source: Source, value: str) -> list[Fault]:
     rules = [(missing, absent)]
     if kind not in INTEGERS:
         remedy = "If they are amounts, not counts, choose a unit in which they are whole."
-        rules.append((f"{number} <> floor({number})", remedy))
+        rules.append((_fraction(source, value), remedy))
     negative = "A count cannot be negative: aggregate corrections first, or drop them."
     rules.append((f"{number} < 0", negative))
     rules.append((f"{number} > {MAX_COUNT}", "Larger counts are not exact: use a coarser unit."))

@@ -19,6 +19,7 @@ from tallyfold.data.formats.table import (
     JsonLines,
     Parquet,
     TableFormat,
+    check_packed,
     read_own_table,
     read_table,
     shown_files,
@@ -189,8 +190,13 @@ def _files_of(path: str) -> list[str]:
         if not files:
             raise FileNotFoundError(f"folder {path!r} holds no file of a kind that can be read.")
         return files
-    if os.path.exists(path):
+    if os.path.isfile(path):
         return [path]
+    if os.path.exists(path):
+        raise FormatError(
+            f"{path!r} is a pipe or a device; a table is read more than once. Save it as a file "
+            "first; the command line reads CSV from standard input if it is named '-'."
+        )
     files = sorted(glob.glob(path, recursive=True))
     if not files:
         pattern = any(sign in path for sign in "*?[")
@@ -275,8 +281,9 @@ def read_rows(
 def _table_rows(
     form: TableFormat, files: list[str], wanted: Sequence[str], rows_at_a_time: int
 ) -> Iterator[pa.Table]:
+    check_packed(files)
     with duckdb_errors(shown_files(files)), connected() as connection:
-        source = form.source(connection, files, wanted)
+        source = form.source(connection, files, wanted, everything=True)
         check_columns(wanted, list(source.types))
         # numbered, since DuckDB takes names that differ in case only for the same
         columns = [f"{sql} AS x{n}" for n, sql in enumerate(source.columns.values())]

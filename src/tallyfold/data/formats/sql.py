@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import glob
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tallyfold.data.axis import listing
-from tallyfold.errors import FormatError, ParameterError
+from tallyfold.data.temporaries import temporary_folder
+from tallyfold.errors import FormatError, ParameterError, printable
 
 REMEDIES = {
     "utf-8": " Save the file as UTF-8.",
@@ -34,7 +34,8 @@ class Source(NamedTuple):
     types
         The type of each column, by its name in the file.
     columns
-        What each column is called in `sql`; DuckDB takes ``User`` and ``user`` for the same.
+        What each column that is needed is called in `sql`; DuckDB takes ``User`` and ``user`` for
+        the same.
     """
 
     sql: str
@@ -51,7 +52,7 @@ def connected(memory_limit: str | None = None, file: str | None = None) -> Itera
     """
     import duckdb
 
-    with tempfile.TemporaryDirectory(prefix="tallyfold-") as folder:
+    with temporary_folder() as folder:
         config: dict[str, Any] = {
             "temp_directory": folder,
             "autoinstall_known_extensions": "false",
@@ -88,6 +89,7 @@ def duckdb_errors(shown: str) -> Iterator[None]:
         said = " ".join(line for line in lines if line and not line.startswith(("LINE 1", "^")))
         remedies = (remedy for word, remedy in REMEDIES.items() if word in said.lower())
         remedy = next(remedies, "")
+        error.args = (printable(error),)  # it is shown as the cause
         raise FormatError(f"{shown!r} could not be read: {said[:400]}{remedy}") from error
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import csv
+import gzip
 import io
-from collections.abc import Mapping, Sequence
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +17,18 @@ import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing
 from tallyfold.data.formats import sql, writing
-from tallyfold.data.formats.faults import find_fault, row_faults
+from tallyfold.data.formats.faults import DURATION, find_fault, row_faults
 from tallyfold.data.formats.grouping import group_rows, tensor_of_groups
 from tallyfold.data.request import Request, check_columns
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import FormatError, LabelError
+
+LONGEST_HEADER = 1 << 24
+"""Characters of a first line, which names the columns."""
+LONGEST_LINE = 1 << 27
+"""Bytes of a line of a CSV file that holds long labels; DuckDB's own limit is 2 million."""
+LINE_TOO_LONG = "Maximum line size"
+BYTES_AT_A_TIME = 1 << 20
 
 
 class TableFormat:
@@ -28,9 +39,17 @@ class TableFormat:
 
     ending: str
     is_text = True
+    longest_line = 0
+    """How many bytes a line may have, if not as many as DuckDB allows."""
 
-    def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> sql.Source:
-        """Describe files of this kind, and their wanted columns, to DuckDB."""
+    def with_longer_lines(self) -> TableFormat:
+        """Return a format that reads longer lines, where that is a question."""
+        return self
+
+    def source(
+        self, connection: Any, files: list[str], wanted: Sequence[str], everything: bool = False
+    ) -> sql.Source:
+        """Describe files of this kind, and their wanted columns, or all, to DuckDB."""
         raise NotImplementedError
 
     def places(self, file: str, rows: list[int]) -> list[str]:
@@ -82,6 +101,37 @@ def read_table(
     known: Sequence[Axis] | None = None,
 ) -> CountTensor:
     """Group the rows of files by their labels; see `tallyfold.read_counts`."""
+    check_packed(files)
+    try:
+        return _read_table(form, files, request, memory_limit, known)
+    except FormatError as error:
+        if form.longest_line or LINE_TOO_LONG not in str(error.__cause__):
+            raise
+    return _read_table(form.with_longer_lines(), files, request, memory_limit, known)
+
+
+def check_packed(files: Sequence[str]) -> None:
+    """Refuse gzip files whose checksum is wrong: DuckDB does not look at it."""
+    for file in files:
+        if writing.compression_of(file) != "gzip":
+            continue
+        try:
+            with gzip.open(file) as stream:
+                while stream.read(BYTES_AT_A_TIME):
+                    pass
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise FormatError(
+                f"{file!r} is damaged: {error}. It is not what was packed; fetch or write it again."
+            ) from error
+
+
+def _read_table(
+    form: TableFormat,
+    files: list[str],
+    request: Request,
+    memory_limit: str | None,
+    known: Sequence[Axis] | None,
+) -> CountTensor:
     shown = shown_files(files)
     with sql.duckdb_errors(shown), sql.connected(memory_limit) as connection:
         source = form.source(connection, files, request.columns)
@@ -103,27 +153,38 @@ def shown_files(files: Sequence[str]) -> str:
 class Delimited(TableFormat):
     """Read and write text tables with one character between columns."""
 
-    def __init__(self, delimiter: str) -> None:
+    def __init__(self, delimiter: str, longest_line: int = 0) -> None:
         self.delimiter = delimiter
+        self.longest_line = longest_line
         self.ending = ".tsv" if delimiter == "\t" else ".csv"
 
-    def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> sql.Source:
+    def with_longer_lines(self) -> TableFormat:
+        """Return the format with room for labels of megabytes."""
+        return Delimited(self.delimiter, LONGEST_LINE)
+
+    def source(
+        self, connection: Any, files: list[str], wanted: Sequence[str], everything: bool = False
+    ) -> sql.Source:
         """Describe the files to DuckDB, those with the same header together."""
         headers: dict[tuple[str, ...], list[str]] = {}
         for file in files:
             headers.setdefault(self._header(file), []).append(file)
-        shared = [name for name in next(iter(headers)) if all(name in h for h in headers)]
+        in_all = set.intersection(*map(set, headers))
+        shared = [name for name in next(iter(headers)) if name in in_all]
         self._check_delimiter(shared, wanted)
         keys = sql.folder_keys(files, wanted, shared)
+        needed = {*wanted, "count"}  # DuckDB is slow with ten thousands of columns
+        numbered = {n: k for k, n in enumerate(shared) if everything or n in needed}
         parts = []
         for header, group in headers.items():
-            names = [f"c{header.index(name)} AS k{number}" for number, name in enumerate(shared)]
+            place = {name: number for number, name in enumerate(header)}
+            names = [f"c{place[name]} AS k{number}" for name, number in numbered.items()]
             names += [sql.quoted(key) for key in keys]
             parts.append(f"SELECT {', '.join(names)} FROM {self._scan(header, group, keys)}")
-        columns = {name: f"k{number}" for number, name in enumerate(shared)}
+        columns = {name: f"k{number}" for name, number in numbered.items()}
         columns |= {key: sql.quoted(key) for key in keys}
         scan = f"({' UNION ALL '.join(parts)})"
-        return sql.Source(scan, dict.fromkeys(columns, "VARCHAR"), columns)
+        return sql.Source(scan, dict.fromkeys([*shared, *keys], "VARCHAR"), columns)
 
     def places(self, file: str, rows: list[int]) -> list[str]:
         """Name the lines on which rows begin: a quoted label may run over several."""
@@ -145,7 +206,7 @@ class Delimited(TableFormat):
     def _header(self, file: str) -> tuple[str, ...]:
         try:
             with self._text(file) as text:
-                names = next(csv.reader(text, delimiter=self.delimiter), [])
+                names = next(csv.reader(_first_lines(text, file), delimiter=self.delimiter), [])
         except UnicodeDecodeError as error:
             raise FormatError(
                 f"{file!r} is not written in UTF-8: {error}. Save it as UTF-8."
@@ -156,7 +217,7 @@ class Delimited(TableFormat):
             raise FormatError(f"the first line of {file!r} could not be read: {error}") from error
         if not names:
             raise FormatError(f"{file!r} is empty; its first line must name the columns.")
-        repeated = sorted({name for name in names if names.count(name) > 1})
+        repeated = sorted(name for name, times in Counter(names).items() if times > 1)
         if repeated:
             raise FormatError(
                 f"the first line of {file!r} must name each column once; it repeats "
@@ -181,8 +242,23 @@ class Delimited(TableFormat):
             f"columns = {{{columns}}}, delim = {sql.literal(self.delimiter)}, quote = '\"', "
             "escape = '\"', nullstr = '', allow_quoted_nulls = false, strict_mode = true, "
             f"null_padding = false, compression = '{writing.compression_of(files[0]) or 'none'}', "
+            f"{f'max_line_size = {self.longest_line}, ' if self.longest_line else ''}"
             f"{sql.folder_option(keys)})"
         )
+
+
+def _first_lines(text: io.TextIOWrapper, file: str) -> Iterator[str]:
+    """Yield lines, but not without end: a file may have no line ends at all."""
+    left = LONGEST_HEADER
+    while line := text.readline(left + 1):
+        left -= len(line)
+        if left < 0:
+            raise FormatError(
+                f"the first line of {file!r} must name the columns; it has no end within "
+                f"{LONGEST_HEADER:,} characters. If it is no CSV file, give it the ending of what "
+                "it is."
+            )
+        yield line
 
 
 class JsonLines(TableFormat):
@@ -190,7 +266,9 @@ class JsonLines(TableFormat):
 
     ending = ".jsonl"
 
-    def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> sql.Source:
+    def source(
+        self, connection: Any, files: list[str], wanted: Sequence[str], everything: bool = False
+    ) -> sql.Source:
         """Describe the files to DuckDB; every value is read as text.
 
         DuckDB lists the keys it meets first. A wanted key that is not among them is looked for.
@@ -235,15 +313,30 @@ class Parquet(TableFormat):
 
     is_text = False
 
-    def source(self, connection: Any, files: list[str], wanted: Sequence[str]) -> sql.Source:
+    def source(
+        self, connection: Any, files: list[str], wanted: Sequence[str], everything: bool = False
+    ) -> sql.Source:
         """Describe Parquet files to DuckDB."""
         start = f"read_parquet({sql.file_list(files)}, union_by_name = true, "
         query = f"DESCRIBE SELECT * FROM {start}hive_partitioning = false)"
         types = {row[0]: row[1] for row in connection.execute(query).fetchall()}
+        types |= dict.fromkeys(self._durations(connection, files), DURATION)
         keys = sql.folder_keys(files, wanted, list(types))
         scan = f"{start}{sql.folder_option(keys)})"
         types |= dict.fromkeys(keys, "VARCHAR")
         return sql.Source(scan, types, {name: sql.quoted(name) for name in types})
+
+    def _durations(self, connection: Any, files: list[str]) -> set[str]:
+        """Return columns of durations: only the schema that Arrow adds tells them from integers."""
+        found = connection.execute(
+            f"SELECT DISTINCT value FROM parquet_kv_metadata({sql.file_list(files)}) "
+            "WHERE key = 'ARROW:schema'"
+        ).fetchall()
+        fields: list[pa.Field] = []
+        for (text,) in found:
+            with contextlib.suppress(pa.ArrowException, ValueError):  # damaged: it says nothing
+                fields += pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+        return {field.name for field in fields if pa.types.is_duration(field.type)}
 
     def places(self, file: str, rows: list[int]) -> list[str]:
         """Name rows, counted from 0 as data frames do."""

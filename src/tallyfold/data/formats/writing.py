@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -12,16 +13,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis, plain_labels
 from tallyfold.data.formats.sql import connected, literal
+from tallyfold.data.locks import locked_file
 from tallyfold.data.part import Part
+from tallyfold.data.temporaries import clear_abandoned, temporary_prefix
 from tallyfold.data.tensor import CountTensor, label_columns
 from tallyfold.errors import DataError, FormatError, StorageError
 
 ROWS_AT_A_TIME = 1_000_000
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tns": " "}
+FORMULA, NUMBER = r"^[=+\-@\t\r]", r"^[+-]?[0-9]+(\.[0-9]+)?$"
+"""What texts begin with that spreadsheets take for formulas, and those that are plain numbers."""
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 """Second endings of text files, and what they mean."""
 
@@ -34,13 +40,15 @@ def written_whole(file: Path) -> Iterator[Path]:
 
     An error of the operating system, such as a full disk, becomes a StorageError.
     """
+    clear_abandoned(file.parent)
     try:
-        with tempfile.TemporaryDirectory(dir=file.parent, prefix=".writing-") as folder:
+        with tempfile.TemporaryDirectory(dir=file.parent, prefix=temporary_prefix()) as folder:
             target = Path(folder, file.name)
             yield target
-            os.replace(target, file)
-            if axes_file(target).exists():  # a death in between is noticed: axes know their file
-                os.replace(axes_file(target), axes_file(file))
+            with locked_file(file):  # a file and its axes, not those of another writer
+                os.replace(target, file)
+                if axes_file(target).exists():  # a death in between is noticed: they know it
+                    os.replace(axes_file(target), axes_file(file))
     except OSError as error:
         if error.errno is None:
             raise
@@ -171,6 +179,26 @@ def write_tables(tables: Iterable[pa.Table], file: Path, ending: str) -> int:
             stream.write(rows_as_text(table, ending, head=rows == 0))
             rows += len(table)
     return rows
+
+
+def safe_cells(table: pa.Table) -> pa.Table:
+    """Put ``'`` before texts, and names of columns, that a spreadsheet takes for formulas.
+
+    Examples
+    --------
+    >>> safe_cells(pa.table({"=x": ["=1+1", "-3", "plain"]})).to_pydict()
+    {"'=x": ["'=1+1", '-3', 'plain']}
+    """
+    columns = []
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            column = column.combine_chunks().dictionary_decode()
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            quoted = pc.replace_substring_regex(column, FORMULA, r"'\0")
+            column = pc.if_else(pc.match_substring_regex(column, NUMBER), column, quoted)
+        columns.append(column)
+    names = [f"'{name}" if re.match(FORMULA, name) else name for name in table.column_names]
+    return pa.table(columns, names=names)
 
 
 def rows_as_text(table: pa.Table, ending: str = ".csv", *, head: bool) -> bytes:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote
 
 import pyarrow as pa
 
-from tallyfold.errors import DataError, FormatError, ParameterError, TallyfoldError
+from tallyfold.data.secrets import without_secrets
+from tallyfold.errors import DataError, FormatError, ParameterError, TallyfoldError, printable
 
 KINDS = {
     "postgresql": "PostgreSQL",
@@ -59,27 +59,6 @@ def parsed_address(text: str | os.PathLike[str]) -> Address:
         return Address(kind, location)
     path = re.sub(r"^\w+:///?", "", location)
     return Address(kind, str(_existing(os.path.expanduser(path))))
-
-
-def without_secrets(text: str, uri: str) -> str:
-    """Return a text with the password of an address, and every part of it, masked.
-
-    Examples
-    --------
-    >>> without_secrets("bad port 'pa'", "postgresql://ann:pa/ss@host/name")
-    "bad port '***'"
-    """
-    for secret in sorted(_secrets(uri), key=len, reverse=True):
-        text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
-    return text
-
-
-def _secrets(uri: str) -> set[str]:
-    """Return what may be a password: drivers cut one that is not well quoted at odd places."""
-    whole = re.findall(r"(?://|^)[^:@/]*:(?!//)(.*)@", uri, re.DOTALL)
-    whole += re.findall(r"password=([^&\s]*)", uri, re.IGNORECASE)
-    parts = {part for text in whole for part in (text, *re.split(r"[/@:?#&\[\]\s]+", text))}
-    return {form for part in parts for form in (part, unquote(part)) if form}
 
 
 def _existing(path: str) -> Path:
@@ -167,8 +146,8 @@ def _translated(kind: type[TallyfoldError], text: str, uri: str = "") -> Iterato
     except (TallyfoldError, MemoryError):
         raise
     except Exception as error:  # drivers share no base class
-        if uri:
-            error.args = (without_secrets(str(error), uri),)  # it is shown as the cause
+        words = without_secrets(str(error), uri) if uri else str(error)
+        error.args = (printable(words, keep="\n"),)  # it is shown as the cause
         raise kind(text.format(_sentence(error))) from error
 
 

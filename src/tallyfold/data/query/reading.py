@@ -102,20 +102,34 @@ def checked_batches(
     Raises
     ------
     LabelError, CountError
-        At the first batch with a row that cannot be used; rows are counted from 0.
+        At the first batch with a row that cannot be used; rows are counted from 0. If it is not
+        the last, the message says how many rows were looked at.
     """
     first_row = 0
     for batch in batches:
-        columns: dict[str, pa.Array] = {}
-        for number, name in enumerate(request.columns):
-            field, values = batch.schema.field(number), batch.column(number)
-            if name == request.count_column:
-                columns["n"] = pa.array(_counts(field, values, name, first_row))
-            else:
-                unit = request.bins.get(name)
-                columns[f"k{number}"] = _labels(field, values, name, unit, first_row)
-        yield pa.record_batch(columns)
+        try:
+            checked = _checked_batch(batch, request, first_row)
+        except (LabelError, CountError) as error:
+            if next(batches, None) is None:  # what was counted is all there is
+                raise
+            seen = f"{first_row + batch.num_rows:,}"
+            raise type(error)(
+                f"{error} (Seen in the first {seen} rows; none was read after them.)"
+            ) from None
+        yield checked
         first_row += batch.num_rows
+
+
+def _checked_batch(batch: pa.RecordBatch, request: Request, first_row: int) -> pa.RecordBatch:
+    columns: dict[str, pa.Array] = {}
+    for number, name in enumerate(request.columns):
+        field, values = batch.schema.field(number), batch.column(number)
+        if name == request.count_column:
+            columns["n"] = pa.array(_counts(field, values, name, first_row))
+        else:
+            unit = request.bins.get(name)
+            columns[f"k{number}"] = _labels(field, values, name, unit, first_row)
+    return pa.record_batch(columns)
 
 
 def _labels(

@@ -6,12 +6,14 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tallyfold.data.locks import locked_file
 from tallyfold.data.split import Hidden
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import InferenceError, ParameterError, StorageError
@@ -178,7 +180,8 @@ def select_rank(
         What folds are cut of; None as in `tune`.
     path
         A file to keep scores in as they come. The same call goes on where it stopped; a file of
-        another call or version of tallyfold is refused.
+        another call or version of tallyfold is refused, and so is a second process at the same
+        time (`BusyError`).
     random_state
         Seed of the folds. Each fit has the model's own seed plus the number of the fold.
     callback
@@ -206,24 +209,26 @@ def select_rank(
     numbers = _checked_ranks(ranks, fixed)
     validation = cross_validation(fixed, tensor, folds, metric, random_state, cells)
     identity = validation.identity(tensor, ["n_components"], {})
-    rows: Rows = {} if path is None else _read(Path(path), identity)
     fits = [(components, fold) for components in numbers for fold in range(folds)]
+    rows: Rows = {}
     interrupted = False
-    try:
-        for number, (components, fold) in enumerate(fits, 1):
-            if (components, fold) not in rows:
-                start = time.perf_counter()
-                score, error = validation.attempt({"n_components": components}, fold)
-                found = (components, fold, score, time.perf_counter() - start, error)
-                rows[components, fold] = dict(zip(COLUMNS, found, strict=True))
-                if path is not None:
-                    document = {"format": FORMAT, "of": identity, "rows": list(rows.values())}
-                    write_results(Path(path), json.dumps(document, indent=1).encode())
-            if callback is not None:
-                score = rows[components, fold]["score"]
-                callback(RankProgress(number, len(fits), components, fold, score))
-    except KeyboardInterrupt:
-        interrupted = True
+    with nullcontext() if path is None else locked_file(path):
+        rows |= {} if path is None else _read(Path(path), identity)
+        try:
+            for number, (components, fold) in enumerate(fits, 1):
+                if (components, fold) not in rows:
+                    start = time.perf_counter()
+                    score, error = validation.attempt({"n_components": components}, fold)
+                    found = (components, fold, score, time.perf_counter() - start, error)
+                    rows[components, fold] = dict(zip(COLUMNS, found, strict=True))
+                    if path is not None:
+                        document = {"format": FORMAT, "of": identity, "rows": list(rows.values())}
+                        write_results(Path(path), json.dumps(document, indent=1).encode())
+                if callback is not None:
+                    score = rows[components, fold]["score"]
+                    callback(RankProgress(number, len(fits), components, fold, score))
+        except KeyboardInterrupt:
+            interrupted = True
     done = [rows[fit] for fit in fits if fit in rows]
     if interrupted:
         if len(done) < folds and path is None:

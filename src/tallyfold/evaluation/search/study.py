@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tallyfold.data.secrets import without_secrets
 from tallyfold.errors import MissingPackageError, ParameterError, StorageError
 
 if TYPE_CHECKING:
@@ -88,10 +89,11 @@ def _storage_errors(storage: Any, *others: type[Exception]) -> Iterator[None]:
             failure = failure.__cause__ or failure.__context__
         if failure is None or isinstance(error, StorageError):
             raise
+        words = str(getattr(failure, "orig", None) or failure)
         raise StorageError(
             "`storage` must be a file of SQLite's, in a place that has room and can be written to, "
             f"or the URL of a database; {shown_place(storage)} gave: "
-            f"{getattr(failure, 'orig', None) or failure}. Finished trials are kept; the same call "
+            f"{without_secrets(words, str(storage))}. Finished trials are kept; the same call "
             "goes on with them."
         ) from error
 
@@ -118,7 +120,7 @@ def refuse_other(known: Any, wanted: Mapping[str, Any], where: str, instead: str
 
 def shown_place(storage: Any) -> str:
     """Return what to call a storage in a message: without a password."""
-    return repr(str(storage).rpartition("@")[2])
+    return repr(without_secrets(str(storage), str(storage)))
 
 
 def _opened(url: str) -> Any:

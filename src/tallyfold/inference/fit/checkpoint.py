@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.data.hashing import cell_hashes, mixed
+from tallyfold.data.locks import locked_folder
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import StorageError
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup
-from tallyfold.inference.fit.folder import read_folder, write_folder
+from tallyfold.inference.fit.folder import read_folder, refuse_foreign, write_folder
 from tallyfold.inference.fit.loop import Best, Iteration, Phase, Run
 from tallyfold.inference.fit.state_arrays import from_arrays, to_arrays
 from tallyfold.posterior.named_arrays import Arrays, part_of
@@ -53,6 +55,18 @@ class Checkpoint:
         """Tell whether a run is saved there."""
         place = os.path.join(self.folder, "model.json")
         return self.cells.group.broadcast(lambda: os.path.exists(place))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep others from saving there; of several processes the first one does."""
+        with ExitStack() as stack:
+
+            def begin() -> None:
+                stack.enter_context(locked_folder(self.folder))
+                refuse_foreign(self.folder, KIND)
+
+            self.cells.group.broadcast(begin)
+            yield
 
     def keep(self, run: Run) -> None:
         """Save the run; of several processes the first one does."""

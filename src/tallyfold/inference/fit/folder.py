@@ -2,7 +2,7 @@
 
 The document names its file of arrays and that file's checksum. Arrays are written first, under a
 name not in use, and the document is moved into place last. Whatever moment a process dies at, the
-folder holds the old pair or the new one.
+folder holds the old pair or the new one. Of several writers one at a time has the folder's lock.
 """
 
 from __future__ import annotations
@@ -14,19 +14,23 @@ import math
 import os
 import re
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.errors import StorageError
+from tallyfold.data.locks import locked_folder
+from tallyfold.data.temporaries import clear_abandoned, temporary_prefix
+from tallyfold.errors import BusyError, StorageError
 
 DOCUMENT = "model.json"
 ARRAYS = "arrays.safetensors"
 NAMES_OF_ARRAYS = re.compile(r"arrays(-[0-9a-f]{12})?\.safetensors")
 """What a file of arrays is called; a document that names any other was not written here."""
-TRIES = 5
+PAUSES = (0.0, 0.001, 0.002, 0.005, *[0.01] * 20, *[0.1] * 20)
+"""Seconds to wait before each look at a folder whose document changes while it is read."""
 LONGEST_NUMBER = 1000
 """Characters of a number with a fraction; those that are saved have about 20."""
 
@@ -39,29 +43,36 @@ def write_folder(folder: str | os.PathLike[str], document: dict[str, Any], array
 
     place = Path(folder)
     refuse_foreign(place, document["format"])
-    before = _arrays_named_by(place)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        data = save({name: np.array(array, order="C") for name, array in arrays.items()})
-        checksum = hashlib.sha256(data).hexdigest()
-        name = ARRAYS if not (place / ARRAYS).exists() else f"arrays-{checksum[:12]}.safetensors"
-        replace_file(place / name, data)
-        record = document | {"arrays": {"file": name, "sha256": checksum}}
-        record["checksum"] = _checksum(record)
-        text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+    data = save({name: np.array(array, order="C") for name, array in arrays.items()})
+    with locked_folder(place):
+        clear_abandoned(place)
+        refuse_foreign(place, document["format"])  # it may have come while we waited
         try:
-            replace_file(place / DOCUMENT, text.encode())
-        except OSError:
-            if name != before:
-                (place / name).unlink(missing_ok=True)
-            raise
-        if before is not None and before != name:
-            (place / before).unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"{str(place)!r} could not be written: {error.strerror or error}. What it held before "
-            "is still there. Make room or choose another folder, and save again."
-        ) from error
+            _replace_pair(place, document, data)
+        except OSError as error:
+            raise StorageError(
+                f"{str(place)!r} could not be written: {error.strerror or error}. What it held "
+                "before is still there. Make room or choose another folder, and save again."
+            ) from error
+
+
+def _replace_pair(place: Path, document: dict[str, Any], data: bytes) -> None:
+    """Write arrays, then the document that names them; then remove the arrays that were there."""
+    before = _arrays_named_by(place)
+    checksum = hashlib.sha256(data).hexdigest()
+    name = ARRAYS if not (place / ARRAYS).exists() else f"arrays-{checksum[:12]}.safetensors"
+    replace_file(place / name, data)
+    record = document | {"arrays": {"file": name, "sha256": checksum}}
+    record["checksum"] = _checksum(record)
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+    try:
+        replace_file(place / DOCUMENT, text.encode())
+    except OSError:
+        if name != before:
+            (place / name).unlink(missing_ok=True)
+        raise
+    if before is not None and before != _arrays_named_by(place):
+        (place / before).unlink(missing_ok=True)
 
 
 def refuse_foreign(folder: str | os.PathLike[str], kind: str) -> None:
@@ -79,18 +90,40 @@ def read_folder(
 ) -> tuple[dict[str, Any], Arrays]:
     """Read a document of a kind and its arrays; anything wrong is a StorageError."""
     place = Path(folder)
-    problem = ""
-    for _ in range(TRIES):  # another process may be saving: then the document has changed, too
-        document = _document(place, kind, newest, oldest)
-        name, checksum = _named_arrays(place, document)
+    clear_abandoned(place)
+    for pause in PAUSES:
+        time.sleep(pause)
+        seen = _stamp(place)
         try:
-            data = _bytes_of(place / name)
-        except (OSError, MemoryError) as error:
-            problem = f"its file of arrays is missing ({error})"
-            continue
+            document = _document(place, kind, newest, oldest)
+            return document, _read_arrays(place, document)
+        except StorageError:
+            if _stamp(place) == seen:  # else another process has saved meanwhile
+                raise
+    raise BusyError(
+        f"{str(place)!r} is busy: it is saved again and again, faster than it can be read. Wait "
+        "until that is done."
+    )
+
+
+def _stamp(place: Path) -> tuple[int, ...]:
+    """Return what tells a document from one that took its place."""
+    try:
+        found = (place / DOCUMENT).stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+
+
+def _read_arrays(place: Path, document: dict[str, Any]) -> Arrays:
+    name, checksum = _named_arrays(place, document)
+    problem = f"{name!r} is not the file that was saved"
+    try:
+        data = _bytes_of(place / name)
         if hashlib.sha256(data).hexdigest() == checksum:
-            return document, _loaded(place, data)
-        problem = f"{name!r} is not the file that was saved"
+            return _loaded(place, data)
+    except (OSError, MemoryError) as error:
+        problem = f"its file of arrays is missing ({error})"
     raise StorageError(
         f"{str(place)!r} is damaged: {problem}. Save it again, or take it from a backup."
     )
@@ -186,7 +219,7 @@ def _loaded(place: Path, data: bytes) -> Arrays:
 
 def replace_file(file: Path, data: bytes) -> None:
     """Write a file under another name, make sure of it, then move it into place."""
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".writing-")
+    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=temporary_prefix())
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)

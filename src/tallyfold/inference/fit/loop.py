@@ -7,13 +7,14 @@ alone keeps the best state, counts patience and moves on to the next phase.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from tallyfold.errors import DivergedError
+from tallyfold.errors import ConvergenceWarning, DivergedError
 from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.inference.fit.state_arrays import to_arrays
 from tallyfold.inference.fit.stopping import Reason, StoppingRules
@@ -198,7 +199,27 @@ def run_loop(
         reason = "interrupted"
     if keep is not None and kept < len(run.history):
         keep(run)
+    if reason != "interrupted" and group.first:
+        _warn_if_cut(run, phases, reason)
     return outcome_of(run, phases, reason)
+
+
+def _warn_if_cut(run: Run, phases: Sequence[Phase], reason: Reason) -> None:
+    """Warn, once, if a limit ended a phase, or the fit, whose stopping rules did not apply yet."""
+    for number, phase in enumerate(phases[: run.phase + 1]):
+        rules, own = phase.stopping, [each for each in run.history if each.phase == phase.name]
+        full = rules.max_iter is not None and len(own) >= rules.max_iter
+        full |= number == run.phase and reason == "max_iter"
+        objectives, scores = [e.objective for e in own], [e.validation for e in own]
+        if rules.warns and full and rules.was_cut(objectives, scores):
+            warnings.warn(
+                f"the fit ended at its limit, in iteration {len(own)} of its {phase.name}, before "
+                "its stopping rules applied: it may not be at its best. Allow more by max_iter=, "
+                "or be content with less by tol=.",
+                ConvergenceWarning,
+                stacklevel=6,  # where fit was called
+            )
+            return
 
 
 def outcome_of(run: Run, phases: Sequence[Phase], reason: Reason) -> Outcome:

@@ -32,6 +32,8 @@ class StoppingRules:
         Nothing but `max_iter` stops a phase before `min_iter` iterations.
     scheduled
         Whether `max_iter` iterations are all that was planned: a phase that makes them is done.
+    warns
+        Whether `max_iter` is the user's, so that a phase that comes to it is worth a warning.
     """
 
     max_iter: int | None = None
@@ -40,6 +42,7 @@ class StoppingRules:
     window: int = 1
     min_iter: int = 2
     scheduled: bool = False
+    warns: bool = False
 
     def reason(self, objectives: Sequence[float], since_best: int | None) -> Reason | None:
         """Return why a phase ends, given its objectives; None if it goes on.
@@ -56,6 +59,20 @@ class StoppingRules:
         if self.tol > 0 and self._has_converged(objectives):
             return "converged"
         return None
+
+    def was_cut(self, objectives: Sequence[float], scores: Sequence[float | None]) -> bool:
+        """Tell whether a phase that came to its limit would have gone on by another rule.
+
+        One without another rule (no `tol`, and no validation scores or no `patience`) made all the
+        iterations that it was to make.
+        """
+        known = [score for score in scores if score is not None]
+        if known and self.patience is not None:
+            if len(known) - 1 - int(np.argmax(known)) >= self.patience:
+                return False
+        elif self.tol == 0:
+            return False
+        return self.tol == 0 or not self._has_converged(objectives)
 
     def _has_converged(self, objectives: Sequence[float]) -> bool:
         last = np.array(objectives[-max(self.window, 2) :])
