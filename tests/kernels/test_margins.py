@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tallyfold import kernels
 from tallyfold.kernels import margins
 from tallyfold.kernels.margins import (
     Grouping,
@@ -25,41 +24,13 @@ def cells(n_cells, n_keys, seed=0):
     return key_N, fold_N, rng.integers(-(2**20), 2**20, (n_cells, 3))
 
 
-def brute_force(key_N, fold_N, value_NF, besides):
-    found = np.zeros_like(value_NF)
-    for n, (key, fold) in enumerate(zip(key_N, fold_N, strict=True)):
-        others = (key_N == key) & (fold_N != fold) & (fold_N != besides)
-        found[n] = value_NF[others].sum(axis=0)
-    return found
-
-
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
-@pytest.mark.parametrize("besides", [-1, 0, 3])
-def test_both_agree_with_sums_over_the_other_cells(backend, besides):
+def test_sums_are_over_the_other_cells():
     key_N, fold_N, value_NF = cells(800, 60)
-    found = out_of_fold_sums(
-        Grouping.of(key_N), fold_N, value_NF, N_FOLDS, besides, backend=backend
-    )
+    found = out_of_fold_sums(Grouping.of(key_N), fold_N, value_NF, N_FOLDS)
     assert found.dtype == np.int64
-    assert np.array_equal(found, brute_force(key_N, fold_N, value_NF, besides))
-
-
-@settings(max_examples=40)
-@given(st.integers(1, 600), st.integers(1, 400), st.integers(-1, N_FOLDS - 1), st.integers(0, 1000))
-def test_both_give_the_same_sums_for_any_cells(n_cells, n_keys, besides, seed):
-    key_N, fold_N, value_NF = cells(n_cells, n_keys, seed)
-    arguments = Grouping.of(key_N), fold_N, value_NF, N_FOLDS, besides
-    by_numba = out_of_fold_sums(*arguments, backend="numba")
-    assert np.array_equal(by_numba, out_of_fold_sums(*arguments, backend="numpy"))
-
-
-@pytest.mark.parametrize("n_threads", [1, 2, 5])
-def test_any_number_of_threads_gives_the_same_sums(n_threads):
-    key_N, fold_N, value_NF = cells(20_000, 500)
-    arguments = Grouping.of(key_N), fold_N, value_NF, N_FOLDS
-    with kernels.use_threads(n_threads):
-        found = out_of_fold_sums(*arguments, backend="numba")
-    assert np.array_equal(found, out_of_fold_sums(*arguments, backend="numpy"))
+    for n, (key, fold) in enumerate(zip(key_N, fold_N, strict=True)):
+        others = (key_N == key) & (fold_N != fold)
+        assert found[n].tolist() == value_NF[others].sum(axis=0).tolist()
 
 
 @pytest.mark.parametrize("backend", ["numpy", "numba"])

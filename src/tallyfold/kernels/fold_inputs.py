@@ -111,7 +111,7 @@ def write_fold_inputs(
     n_cells = len(cells.order_N)
     sorted_ = Grouping(cells.indptr_P1[:-1], np.arange(n_cells), cells.indptr_P1)
     value_NF = np.where(np.isin(cells.fold_N, besides)[:, None], 0, value_VF[cells.row_N])
-    sums_NF = out_of_fold_sums(sorted_, cells.fold_N, value_NF, n_folds, backend="numpy")
+    sums_NF = out_of_fold_sums(sorted_, cells.fold_N, value_NF, n_folds)
     cells_N1 = pull.scale * sums_NF[:, :1]
     mean_NF = sums_NF[:, 1:] * (pull.scale * pull.unit) + pull.strength_F * pull.mean_F
     mean_NF /= cells_N1 + pull.strength_F

@@ -148,15 +148,11 @@ def compact(sums_PF: NDArray[np.integer]) -> NDArray[np.integer]:
 
 
 def out_of_fold_sums(
-    grouping: Grouping,
-    fold_N: NDArray[np.int8],
-    value_NF: NDArray[np.integer],
-    n_folds: int,
-    besides: int = -1,
-    *,
-    backend: str = "auto",
+    grouping: Grouping, fold_N: NDArray[np.int8], value_NF: NDArray[np.integer], n_folds: int
 ) -> Ints:
     """Return, for each cell, the sums over the cells of its combination in other folds.
+
+    In NumPy alone: what :mod:`tallyfold.kernels.fold_inputs` makes in one pass is checked by it.
 
     Parameters
     ----------
@@ -166,17 +162,7 @@ def out_of_fold_sums(
         The fold of each cell, from 0 on.
     value_NF
         Whole numbers to sum.
-    besides
-        A fold to leave out of every sum, besides the cell's own; -1: none.
     """
-    small = value_NF.size < SMALL_WORK
-    if chosen_backend(backend, small=small) == "numba":
-        announce_compilation()
-        fused = import_module("tallyfold.kernels.fused.margins")
-        _, order_N, indptr_P1 = grouping
-        return fused.out_of_fold_sums(  # type: ignore[no-any-return]
-            order_N, indptr_P1, fold_N, value_NF, n_folds, besides
-        )
     row_N, n_rows = grouping.rows(), len(grouping.keys_P)
     key_N = row_N * n_folds + fold_N
     sums_NF = np.empty(value_NF.shape, dtype=np.int64)
@@ -184,9 +170,7 @@ def out_of_fold_sums(
         sums = np.zeros(n_rows * n_folds, dtype=np.int64)
         np.add.at(sums, key_N, value_NF[:, f])
         by_fold = sums.reshape(n_rows, n_folds)
-        if besides >= 0:
-            by_fold[:, besides] = 0
-        sums_NF[:, f] = by_fold.sum(axis=1)[row_N] - by_fold[row_N, fold_N]
+        sums_NF[:, f] = by_fold.sum(axis=1)[row_N] - sums[key_N]
     return sums_NF
 
 

@@ -9,23 +9,6 @@ from tallyfold.kernels.threads import run_chunks
 CHUNKS = 256
 
 
-def out_of_fold_sums(order_N, indptr_P1, fold_N, value_NF, n_folds, besides):  # type: ignore[no-untyped-def]
-    """Sum, for each cell, the values of its combination's cells outside of its fold."""
-    sums_NF = np.empty(value_NF.shape, dtype=np.int64)
-    arguments = (
-        chunk_edges(indptr_P1),
-        order_N,
-        indptr_P1,
-        fold_N,
-        value_NF,
-        n_folds,
-        besides,
-        sums_NF,
-    )
-    run_chunks(_rows, CHUNKS, *arguments)
-    return sums_NF
-
-
 def sums_by_fold(order_N, indptr_P1, fold_N, value_NKF):  # type: ignore[no-untyped-def]
     """Sum, for a cell of fold k, the k-th values of its combination's cells in other folds."""
     sums_NF = np.empty((len(fold_N), value_NKF.shape[2]), dtype=np.int64)
@@ -60,29 +43,3 @@ def _rows_by_fold(  # type: ignore[no-untyped-def]
             cell = order_N[at]
             for f in range(n_values):
                 sums_NF[cell, f] = total[fold_N[cell], f]
-
-
-@jit
-def _rows(  # type: ignore[no-untyped-def]
-    start, stop, edge_C1, order_N, indptr_P1, fold_N, value_NF, n_folds, besides, sums_NF
-):
-    """Sum the combinations of some chunks, each by fold first."""
-    n_values = value_NF.shape[1]
-    by_fold = np.empty((n_folds, n_values), dtype=np.int64)
-    total = np.empty(n_values, dtype=np.int64)
-    for row in range(edge_C1[start], edge_C1[stop]):
-        by_fold[:] = 0
-        for at in range(indptr_P1[row], indptr_P1[row + 1]):
-            cell = order_N[at]
-            for f in range(n_values):
-                by_fold[fold_N[cell], f] += value_NF[cell, f]
-        for f in range(n_values):
-            total[f] = 0
-            for fold in range(n_folds):
-                if fold != besides:
-                    total[f] += by_fold[fold, f]
-        for at in range(indptr_P1[row], indptr_P1[row + 1]):
-            cell = order_N[at]
-            own = fold_N[cell]
-            for f in range(n_values):
-                sums_NF[cell, f] = total[f] - (by_fold[own, f] if own != besides else 0)
