@@ -19,6 +19,7 @@ from tallyfold.version import __version__
 
 if TYPE_CHECKING:
     from tallyfold.data.axis import Axis as Axis
+    from tallyfold.data.cross_validator import cross_validator as cross_validator
     from tallyfold.data.demo import load_demo as load_demo
     from tallyfold.data.formats import read_counts as read_counts
     from tallyfold.data.formats import write_counts as write_counts
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "tallyfold.data.axis": ["Axis"],
+    "tallyfold.data.cross_validator": ["cross_validator"],
     "tallyfold.data.demo": ["load_demo"],
     "tallyfold.data.formats": ["read_counts", "write_counts"],
     "tallyfold.data.near_copies": ["near_copies"],

@@ -475,6 +475,14 @@ class CountTensor:
         parts = (self._axes, self._indices, self._counts, self._dropped, self._part)
         return CountTensor.of_canonical, parts
 
+    __iter__ = None  # having __getitem__ makes no sequence of it
+
+    def __getitem__(self, key: Any) -> CountTensor:
+        """Return the part that a fold of `cross_validator` is; scikit-learn asks for it so."""
+        from tallyfold.data.cross_validator import part_of
+
+        return part_of(self, key)
+
     def __repr__(self) -> str:
         return one_line(self)
 

@@ -7,7 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ from tallyfold.models.completion import (
     without_head,
 )
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.fitted_model import FittedModel
+from tallyfold.models.fitted_model import FittedModel, refuse_y
 from tallyfold.models.parameters import RulesOfFields, check_parameters, integer
 from tallyfold.posterior.predictive import Calibration
 
@@ -125,6 +125,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     def fit(
         self,
         tensor: CountTensor,
+        y: None = None,
         *,
         checkpoint: str | os.PathLike[str] | None = None,
         every: int = 10,
@@ -138,6 +139,8 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         ----------
         tensor
             The counts to learn from.
+        y
+            None: it is there for scikit-learn, whose pipelines and searches hand one on.
         checkpoint, every
             A folder to save the run in, and after how many iterations to do so.
         resume
@@ -158,6 +161,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             `tallyfold.many_processes` each process gives its part of the cells, and all end with
             the same model.
         """
+        refuse_y(y)
         self._check(tensor, every, checkpoint, resume)
         with use_device(self._device):
             caveat = self._fit(tensor, checkpoint, every, resume, callbacks, groups)
@@ -229,6 +233,13 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             n_iter=outcome.n_iter,
             reason=outcome.reason,
             parameters=self._plain_parameters(),
+        )
+
+    def set_output(self, *, transform: str | None = None) -> NoReturn:
+        """Refuse scikit-learn's choice of a container: nothing here is transformed."""
+        raise ParameterError(
+            f"{type(self).__name__} transforms nothing, so there is no output to set: "
+            "components(axis) and history_ are frames of pandas, vectors(axis) is an array."
         )
 
     # -- inside -----------------------------------------------------------------------------------

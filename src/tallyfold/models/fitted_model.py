@@ -42,6 +42,10 @@ class FittedModel:
                 f"this {type(self).__name__} is not fitted yet; call fit(tensor) first."
             ) from None
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell scikit-learn whether the model is fitted."""
+        return "_fitted" in self.__dict__
+
     @property
     def axes_(self) -> tuple[Axis, ...]:
         """The axes the model was fitted on."""
@@ -128,7 +132,7 @@ class FittedModel:
         """Return the rates of cells: calibrated posterior means, before any truncation."""
         return self._rates(cell_positions(self.axes_, cells, unknown))
 
-    def score(self, tensor: CountTensor, *, unknown: Unknown = "error") -> float:
+    def score(self, tensor: CountTensor, y: None = None, *, unknown: Unknown = "error") -> float:
         """Return the mean log predictive pmf of a tensor's counts, every constant in it.
 
         Given that y >= 1 where the likelihood is truncated. Of a part of all cells, such as
@@ -136,6 +140,7 @@ class FittedModel:
         the sum over all cells, per cell that has a count. Where these are more than two million,
         300,000 empty ones are drawn.
         """
+        refuse_y(y)
         return mean_log_score(self, tensor, unknown)
 
     def predictive(self, cells: Any, *, unknown: Unknown = "error") -> CountDistribution:
@@ -242,3 +247,12 @@ class FittedModel:
     def _log_zero(self, positions: npt.NDArray[np.int32]) -> Floats:
         """Return the log probability of a zero in cells, where zeros are observed."""
         return self._predictive(positions).log_pmf(0)
+
+
+def refuse_y(y: object) -> None:
+    """Refuse what scikit-learn calls targets: a tensor's own counts are learned."""
+    if y is not None:
+        raise ParameterError(
+            f"`y` must be None: what is learned are the counts of the tensor; got "
+            f"{type(y).__name__}. Leave it out."
+        )

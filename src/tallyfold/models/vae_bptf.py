@@ -34,6 +34,7 @@ from tallyfold.models.complete_logs import (
 from tallyfold.models.completion import count_switched_off
 from tallyfold.models.encoded_model import EncodedModel
 from tallyfold.models.fitted import Fitted
+from tallyfold.models.fitted_model import refuse_y
 from tallyfold.models.members import fit_members, mixed_predictive
 from tallyfold.models.new_cells import TakesNewCells
 from tallyfold.models.paper_vae_bptf import PaperVAEBPTF
@@ -167,6 +168,7 @@ class VAEBPTF(EncodedModel, TakesNewCells):
     def fit(
         self,
         tensor: CountTensor,
+        y: None = None,
         *,
         checkpoint: str | os.PathLike[str] | None = None,
         every: int = 10,
@@ -180,6 +182,7 @@ class VAEBPTF(EncodedModel, TakesNewCells):
         """
         given: dict[str, Any] = {"checkpoint": checkpoint, "every": every, "resume": resume}
         given |= {"callbacks": callbacks, "groups": groups}
+        refuse_y(y)
         self._check(tensor, every, checkpoint, resume)
         if self.zeros == "auto" or self.prior_shape is None:
             self._fitted = self._decided(tensor).fit(tensor, **given).fitted_
