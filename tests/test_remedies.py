@@ -404,6 +404,7 @@ def test_what_a_message_names_works(number):
 
 
 NOT_RUN = {
+    "n_draws=": "a gigabyte of draws; see tests/models/test_arviz.py",
     "backend='auto'": "a kernel without a torch form; the models' own rules come first",
     "bad_lines='skip'": "data sets of the paper; see tests/paper/test_datasets.py",
     "device='cpu'": "the message of a card without memory; device= is tried above",
