@@ -355,8 +355,8 @@ def test_posterior_is_labelled(name, fitted):
     dataset = model.posterior_.to_xarray()
     assert dataset["item_mean"].sel(item="item-03").shape == (model.posterior_.n_components,)
     tree = model.posterior_.to_datatree(n_draws=3)
-    assert tree["posterior"]["item"].dims[:2] == ("chain", "draw")
-    assert tree["posterior"]["item"].sizes["draw"] == 3
+    assert tree["posterior"]["item_factor"].dims == ("chain", "draw", "item", "component")
+    assert tree["posterior"].sizes["draw"] == 3
     with pytest.raises(LabelError, match="there is no axis 'colour'; there are user, item, day"):
         model.components("colour")
     with pytest.raises(ParameterError, match="`top` must be a positive integer; got 0"):

@@ -89,7 +89,7 @@ class cross_validator:
         if y is not None or groups is not None:
             raise ParameterError(
                 "a tensor has neither `y` nor `groups` here; to hold out copies together, give "
-                "folds=[tf.split(tensor, groups=tf.near_copies(tensor))]."
+                "folds=[tf.split(tensor, groups=tf.near_copies(tensor, axis))]."
             )
         for train, test in self._parts(tensor):
             if train.axes != tensor.axes or test.axes != tensor.axes:

@@ -104,4 +104,7 @@ def _find(axis: Axis, labels: Any, unknown: Unknown) -> Positions:
     try:
         return axis.positions(labels)
     except LabelError as error:
-        raise LabelError(f"{error} unknown='prior' predicts them as an average entity.") from None
+        raise LabelError(
+            f"{error} Leave their cells out, or take them for average entities: predict, score and "
+            "surprise do so with unknown='prior'."
+        ) from None

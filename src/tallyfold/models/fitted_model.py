@@ -12,6 +12,7 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import NoFactorsError, NotFittedError, ParameterError
 from tallyfold.models.cells import Unknown, cell_positions, checked_tensor
+from tallyfold.models.count_groups import with_count_groups
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import SEED, check_parameters, integer, number
 from tallyfold.models.scoring import mean_log_score
@@ -22,6 +23,7 @@ from tallyfold.probability.distribution import CountDistribution
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -247,6 +249,26 @@ class FittedModel:
     def _log_zero(self, positions: npt.NDArray[np.int32]) -> Floats:
         """Return the log probability of a zero in cells, where zeros are observed."""
         return self._predictive(positions).log_pmf(0)
+
+    def to_datatree(
+        self, tensor: CountTensor | None = None, n_draws: int | None = None, random_state: int = 0
+    ) -> xr.DataTree:
+        """Return the posterior in ArviZ's schema; with a tensor, also what it says of its counts.
+
+        Parameters
+        ----------
+        tensor
+            Adds the groups ``observed_data``, ``log_likelihood`` and ``posterior_predictive`` of
+            its non-zero cells: the counts, and for every draw of the factors their log
+            probability and counts drawn. They are of the model as it was fitted, before its
+            calibration.
+        n_draws, random_state
+            As in `posterior_.to_datatree`.
+        """
+        tree = self.posterior_.to_datatree(n_draws, random_state)
+        if tensor is None:
+            return tree
+        return with_count_groups(tree, self.fitted_, checked_tensor(tensor), n_draws, random_state)
 
 
 def refuse_y(y: object) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
-from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Outcome, Phase
 from tallyfold.inference.fit.stopping import StoppingRules
@@ -22,7 +21,7 @@ from tallyfold.inference.schemes.gibbs import (
     Part,
     draws_or_present,
 )
-from tallyfold.models.base import CountModel
+from tallyfold.models.chain_model import ChainModel
 from tallyfold.models.fitted import Fitted, names_and_labels
 from tallyfold.models.parameters import (
     Amount,
@@ -37,13 +36,13 @@ from tallyfold.models.parameters import (
     choose_likelihood,
 )
 from tallyfold.posterior.point_factors import mean_over_seen
-from tallyfold.posterior.sampled_factors import SampledFactors
+from tallyfold.posterior.sampled_factors import SampledFactors, matching_components
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GibbsBPTF(CountModel):
+class GibbsBPTF(ChainModel):
     """Bayesian Poisson tensor factorization: Gamma factors, drawn by Gibbs sampling.
 
     The model of `BPTF`. Its posterior is not taken for independent Gammas: what is left are
@@ -63,6 +62,9 @@ class GibbsBPTF(CountModel):
         Of the factors' Gamma prior. A rate of None is learnt during burn-in, one per axis.
     burn_in, n_draws, thin
         Sweeps to forget the start by; then every `thin`-th is kept until there are `n_draws`.
+    n_chains
+        How many chains, each with a start of its own, and `n_draws` of each. Predictions are made
+        of all; that they agree (R-hat) says that they have forgotten their starts.
     validation
         A share of the training cells to hold out (None: none). The predictive distribution is
         calibrated on them; they stop nothing. Not used with ``zeros="observed"``.
@@ -76,7 +78,8 @@ class GibbsBPTF(CountModel):
     Notes
     -----
     The chain starts at the means of a few variational sweeps. Components may change places along
-    a long chain: rates and predictions do not mind, averages of factors do.
+    a long chain: rates and predictions do not mind, averages of factors do. Those of further
+    chains are put in the order of the first one's.
 
     References
     ----------
@@ -107,13 +110,14 @@ class GibbsBPTF(CountModel):
     burn_in: Count = 100
     n_draws: PositiveInt = 50
     thin: PositiveInt = 2
+    n_chains: PositiveInt = 1
     validation: Share | None = 0.1
     amount: Amount = "negative-binomial"
     scale: Scale = "auto"
     random_state: Seed = 0
     backend: Backend = "auto"
 
-    def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
+    def _chain(self, cells: TrainingCells, seed: int) -> Sequence[Phase]:
         observed = self.zeros == "observed"
         likelihood = choose_likelihood(self.likelihood, self.truncated, self.zeros)
         start = CAVIStep(
@@ -124,7 +128,7 @@ class GibbsBPTF(CountModel):
             prior_shape=self.prior_shape,
             prior_rate=self.prior_rate,
             dispersion=self.dispersion,
-            seed=self.random_state,
+            seed=seed,
             backend=self.backend,
         )
         chain = GibbsStep(
@@ -135,7 +139,7 @@ class GibbsBPTF(CountModel):
             part=Part(),
             prior_rate=self.prior_rate,
             dispersion=self.dispersion,
-            seed=self.random_state,
+            seed=seed,
             backend=self.backend,
         )
         return [
@@ -145,8 +149,8 @@ class GibbsBPTF(CountModel):
 
     def _make_fitted(self, state: GibbsState, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         likelihood = choose_likelihood(self.likelihood, self.truncated, self.zeros)
-        draws = draws_or_present(state.draws, state.factors)
-        factors = sampled_factors(draws, axes, self._informed(cells))
+        chains = [draws_or_present(each.draws, each.factors) for each in [state, *self._others]]
+        factors = sampled_factors(chains, axes, self._informed(cells))
         return Fitted(
             tuple(axes), factors, likelihood, self.dispersion if likelihood.dispersed else None
         )
@@ -177,11 +181,22 @@ def chain_caveat(draws: Sequence[Floats], burn_in: int) -> str:
 
 
 def sampled_factors(
-    draws: Sequence[Floats], axes: Sequence[Axis], seen: Sequence[npt.NDArray[np.bool_]]
+    chains: Sequence[Sequence[Floats]],
+    axes: Sequence[Axis],
+    seen: Sequence[npt.NDArray[np.bool_]],
 ) -> SampledFactors:
-    """Add labels; entities not seen get, draw by draw, the mean of those seen."""
-    completed = [
-        np.stack([mean_over_seen(draw_DK, seen_D) for draw_DK in draws_SDK])
-        for draws_SDK, seen_D in zip(draws, seen, strict=True)
-    ]
-    return SampledFactors(*names_and_labels(axes), completed)
+    """Put the draws of chains together, and add labels.
+
+    Components of further chains are put in the order of the first one's. Entities not seen get,
+    draw by draw, the mean of those seen.
+    """
+    orders = [matching_components(chains[0], chain) for chain in chains]
+    completed = []
+    for number, seen_D in enumerate(seen):
+        draws = [
+            d
+            for chain, order in zip(chains, orders, strict=True)
+            for d in chain[number][..., order]
+        ]
+        completed.append(np.stack([mean_over_seen(draw_DK, seen_D) for draw_DK in draws]))
+    return SampledFactors(*names_and_labels(axes), completed, len(chains))

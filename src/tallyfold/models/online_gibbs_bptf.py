@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
-from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Outcome, Phase
 from tallyfold.inference.schemes.gibbs import Part, draws_or_present
@@ -21,7 +20,7 @@ from tallyfold.inference.schemes.online_gibbs import (
     Prior,
     folded,
 )
-from tallyfold.models.base import CountModel
+from tallyfold.models.chain_model import ChainModel
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.gibbs_bptf import chain_caveat, chain_phases, sampled_factors
 from tallyfold.models.parameters import (
@@ -40,7 +39,7 @@ from tallyfold.models.parameters import (
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class OnlineGibbsBPTF(CountModel):
+class OnlineGibbsBPTF(ChainModel):
     """Poisson CP factorization with component weights that shrink where they are not needed.
 
     Columns of factors are Dirichlet, their weights have a Gamma prior whose scale p / (1 - p)
@@ -68,6 +67,8 @@ class OnlineGibbsBPTF(CountModel):
         ``(t + t0) ** -kappa`` in the averages. One iteration is one mini-batch.
     burn_in, n_draws, thin
         Iterations to forget the start by; then every `thin`-th is kept until there are `n_draws`.
+    n_chains
+        How many chains, as in `GibbsBPTF`; `component_weights_` are those of the first.
     validation
         A share of the training cells to hold out (None: none). The predictive distribution is
         calibrated on them; they stop nothing. Not used with ``zeros="observed"``.
@@ -112,6 +113,7 @@ class OnlineGibbsBPTF(CountModel):
     burn_in: Count = 100
     n_draws: PositiveInt = 50
     thin: PositiveInt = 2
+    n_chains: PositiveInt = 1
     validation: Share | None = 0.1
     random_state: Seed = 0
     backend: Backend = "auto"
@@ -121,7 +123,7 @@ class OnlineGibbsBPTF(CountModel):
         """Posterior means of the weights: a component's expected total over all cells."""
         return self.fitted_.extra["component_weights"]
 
-    def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
+    def _chain(self, cells: TrainingCells, seed: int) -> Sequence[Phase]:
         step = OnlineGibbsStep(
             cells=cells,
             likelihood=choose_likelihood("poisson", self.truncated, self.zeros),
@@ -130,7 +132,7 @@ class OnlineGibbsBPTF(CountModel):
             prior=self._prior,
             part=Part(),
             averaging=self._averaging(len(cells.counts_N)) if self.method == "online" else None,
-            seed=self.random_state,
+            seed=seed,
             backend=self.backend,
         )
         return chain_phases(step, step.start, self.burn_in, self.n_draws, self.thin)
@@ -139,10 +141,13 @@ class OnlineGibbsBPTF(CountModel):
         self, state: OnlineGibbsState, axes: Sequence[Axis], cells: TrainingCells
     ) -> Fitted:
         (weights_SK,) = draws_or_present([state.weight_draws_SK], [state.weight_K])
-        draws = draws_or_present(state.draws, folded(state.columns, state.weight_K, 0))
+        chains = [
+            draws_or_present(each.draws, folded(each.columns, each.weight_K, 0))
+            for each in [state, *self._others]
+        ]
         return Fitted(
             tuple(axes),
-            sampled_factors(draws, axes, self._informed(cells)),
+            sampled_factors(chains, axes, self._informed(cells)),
             choose_likelihood("poisson", self.truncated, self.zeros),
             None,
             extra={"component_weights": weights_SK.mean(axis=0)},

@@ -23,6 +23,10 @@ SWITCHED_OFF = 0.05
 """Components with less than this part of an even share of the rate are switched off."""
 
 
+DRAWN = 1000
+"""Draws that are made if nobody says how many, of a posterior that is no chain."""
+
+
 class Factors(ABC):
     """Factors of every axis, with labels.
 
@@ -157,24 +161,38 @@ class Factors(ABC):
             variables[f"{name}_sd"] = (dims, self.sd(name))
         return xr.Dataset(variables, coords=self._coordinates())
 
-    def to_datatree(self, n_draws: int = 100, random_state: int = 0) -> xr.DataTree:
-        """Return draws in ArviZ's schema: group ``posterior``, dimensions chain and draw first."""
+    def to_datatree(self, n_draws: int | None = None, random_state: int = 0) -> xr.DataTree:
+        """Return draws in ArviZ's schema: group ``posterior``, dimensions chain and draw first.
+
+        Parameters
+        ----------
+        n_draws
+            Of each chain. None: all that a chain has, or 1,000 where they are drawn anew. Draws of
+            a Markov chain stay in their order, and there are never more than it made.
+        random_state
+            Seed of draws that are made anew.
+
+        Notes
+        -----
+        The factors of an axis are called ``axis_factor``, with the dimensions of `to_xarray`.
+        """
         import xarray as xr
 
-        rng = np.random.default_rng(random_state)
-        stacks: list[list[Floats]] = [[] for _ in self.names]
-        for factors in self.draws(n_draws, rng):
-            for stack, factor in zip(stacks, factors, strict=True):
-                stack.append(factor[:-1])
+        stacks = self.chains(n_draws, random_state)
+        dims = ("chain", "draw")
         variables = {
-            name: (("chain", "draw", f"{name}_label", "component"), np.stack(stack)[None])
-            for name, stack in zip(self.names, stacks, strict=True)
+            f"{name}_factor": ((*dims, name, "component"), stack_CSDK[:, :, :-1])
+            for name, stack_CSDK in zip(self.names, stacks, strict=True)
         }
-        labels = {f"{name}_label": labels for name, labels in self._label_values().items()}
-        coords = {"chain": [0], "draw": np.arange(n_draws)} | labels
-        coords["component"] = np.arange(self.n_components)
-        dataset = xr.Dataset(variables, coords=coords)
+        counted = dict(zip(dims, map(np.arange, stacks[0].shape[:2]), strict=True))
+        dataset = xr.Dataset(variables, coords=counted | self._coordinates())
         return xr.DataTree.from_dict({"posterior": dataset})
+
+    def chains(self, n_draws: int | None = None, random_state: int = 0) -> list[Floats]:
+        """Return draws of every axis (chains x draws x rows x components), last an unseen row."""
+        rng = np.random.default_rng(random_state)
+        drawn = list(self.draws(checked_draws(n_draws or DRAWN), rng))
+        return [np.stack(stack)[None] for stack in zip(*drawn, strict=True)]
 
     def _label_values(self) -> dict[str, Any]:
         return {
@@ -184,6 +202,14 @@ class Factors(ABC):
 
     def _coordinates(self) -> dict[str, Any]:
         return self._label_values() | {"component": np.arange(self.n_components)}
+
+
+def checked_draws(n_draws: Any, most: int | None = None) -> int:
+    """Refuse a number of draws that is none, or more than there are."""
+    if type(n_draws) is not int or n_draws < 1 or n_draws > (most or n_draws):
+        least = "a positive integer" if most is None else f"from 1 to {most:,}, which a chain has"
+        raise ParameterError(f"`n_draws` must be {least}; got {n_draws!r}.")
+    return n_draws
 
 
 def rates_at(factors: Sequence[Floats], indices_NM: npt.NDArray[np.integer]) -> Floats:

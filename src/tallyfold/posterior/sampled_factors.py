@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.posterior.factors import Factors, Floats, rates_at
+from tallyfold.errors import ShapeError
+from tallyfold.posterior.factors import Factors, Floats, checked_draws, rates_at
 
 
 class SampledFactors(Factors):
@@ -18,14 +19,21 @@ class SampledFactors(Factors):
     """
 
     def __init__(
-        self, names: Sequence[str], labels: Sequence[Any], draws: Sequence[Floats]
+        self,
+        names: Sequence[str],
+        labels: Sequence[Any],
+        draws: Sequence[Floats],
+        n_chains: int = 1,
     ) -> None:
         super().__init__(names, labels)
         self.samples = tuple(draws)
+        self.n_chains = n_chains
+        if n_chains < 1 or self.n_draws % n_chains:
+            raise ShapeError(f"{self.n_draws} draws are not those of {n_chains} chains.")
 
     @property
     def n_draws(self) -> int:
-        """The number of draws kept."""
+        """The number of draws kept, of all chains together."""
         return len(self.samples[0])
 
     def mean(self, axis: str) -> Floats:
@@ -46,6 +54,13 @@ class SampledFactors(Factors):
         for number in order:
             yield [sample[number] for sample in self.samples]
 
+    def chains(self, n_draws: int | None = None, random_state: int = 0) -> list[Floats]:
+        """Return draws of every axis, by chain and in their order; with fewer, evenly spaced."""
+        most = self.n_draws // self.n_chains
+        wanted = checked_draws(most if n_draws is None else n_draws, most)
+        order = np.linspace(0, most - 1, wanted).round().astype(int)
+        return [s.reshape(self.n_chains, most, *s.shape[1:])[:, order] for s in self.samples]
+
     def rate_moments(self, indices_NM: npt.NDArray[np.integer]) -> tuple[Floats, Floats]:
         """Return mean and variance of the rates over draws."""
         rate_SN = self.rates(indices_NM)
@@ -62,14 +77,36 @@ class SampledFactors(Factors):
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the draws by name."""
-        return {f"draws_{axis}": sample for axis, sample in enumerate(self.samples)}
+        arrays = {f"draws_{axis}": sample for axis, sample in enumerate(self.samples)}
+        return arrays | ({"chains": np.array([self.n_chains])} if self.n_chains > 1 else {})
 
     @classmethod
     def from_arrays(
         cls, names: Sequence[str], labels: Sequence[Any], arrays: dict[str, npt.NDArray[Any]]
     ) -> SampledFactors:
         """Build from what `arrays` returned."""
-        return cls(names, labels, [arrays[f"draws_{axis}"] for axis in range(len(names))])
+        n_chains = int(arrays["chains"].item()) if "chains" in arrays else 1
+        draws = [arrays[f"draws_{axis}"] for axis in range(len(names))]
+        return cls(names, labels, draws, n_chains)
 
     def _rows(self, axis: str) -> Floats:
         return self.samples[self.axis_number(axis)][:, :-1]
+
+
+def matching_components(first: Sequence[Floats], other: Sequence[Floats]) -> npt.NDArray[np.intp]:
+    """Return which component of another chain is most like each of the first one's.
+
+    Components have no order, and each chain finds its own. Mean factors (draws x rows x components
+    of every axis) are compared by the product of their cosines over axes.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    alike_KK = np.ones((first[0].shape[-1], other[0].shape[-1]))
+    for one, two in zip(first, other, strict=True):
+        left_DK, right_DK = (_unit_columns(each.mean(axis=0)) for each in (one, two))
+        alike_KK *= left_DK.T @ right_DK
+    return np.asarray(linear_sum_assignment(alike_KK, maximize=True)[1])
+
+
+def _unit_columns(mean_DK: Floats) -> Floats:
+    return np.asarray(mean_DK / np.maximum(np.linalg.norm(mean_DK, axis=0), 1e-300))
