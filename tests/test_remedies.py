@@ -312,8 +312,18 @@ REMEDIES = [
     ),
     (
         "zeros='missing'",
-        lambda: vae(zeros="observed", batch_entities=5),
+        lambda: vae(zeros="observed", interactions="none", amount="negative-binomial"),
+        lambda: vae(zeros="missing", interactions="none", amount="negative-binomial"),
+    ),
+    (
+        "`validation` share",
+        lambda: vae(zeros="missing", batch_entities=5, validation=None),
         lambda: vae(zeros="missing", batch_entities=5, validation=0.2),
+    ),
+    (
+        "by='relevance'",
+        lambda: FIT.components("axis_0", by="frex", relevance=0.5),
+        lambda: FIT.components("axis_0", by="relevance", relevance=0.5),
     ),
     (
         "likelihood='negative-binomial'",
@@ -326,11 +336,6 @@ REMEDIES = [
             dispersion=1.0,
             likelihood="negative-binomial",
         ),
-    ),
-    (
-        "zeros='missing'",
-        lambda: tf.Margins(zeros="observed").fit(TENSOR).update(beyond()),
-        lambda: tf.Margins(zeros="missing").fit(TENSOR).update(beyond()),
     ),
     (
         "scale=None",
@@ -422,6 +427,9 @@ STATES = {
     "repeated='error'",
     "cells='all'",
     "validation=None",
+    "validation=",
+    "interactions='none'",
+    "by=",
     "tail='upper'",
     "gate='auto'",
     "amount='head'",
