@@ -120,7 +120,8 @@ def _run(document: dict[str, Any], arrays: Arrays, phases: Sequence[Phase]) -> R
     _refuse_unsound(arrays)
     history = [Iteration(*record) for record in document["history"]]
     for number, each in enumerate(history, start=1):
-        numbers = [each.objective, each.seconds, each.validation or 0.0]
+        scores = [] if each.validation is None else [each.validation]
+        numbers = [each.objective, each.seconds, *scores]
         if each.number != number or not all(type(n) in (int, float) for n in numbers):
             raise ValueError(f"the record of iteration {number}")
     run = Run(None, _index(document["phase"], len(phases)), history)
