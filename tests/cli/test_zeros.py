@@ -41,7 +41,7 @@ def test_fit_says_it_once_and_keeps_it(run, files, tmp_path, model, zeros):
     result = run(*given, "--out", tmp_path / "m")
     assert (result.code, result.err) == (0, SAID[zeros])
     assert f"held-out cells, zeros {zeros}" in result.out
-    assert f"year {1 if zeros == 'missing' else 8}, zeros {zeros}\n" in result.out
+    assert f"year {1 if zeros == 'missing' else 8}, zeros {zeros}" in result.out
     assert tf.load(tmp_path / "m").zeros == zeros
     result = run(*given, "--json", "--out", tmp_path / "json")
     assert result.err == ""

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import tallyfold as tf
-from tallyfold.errors import DataError, FormatError, ParameterError
+from tallyfold.errors import ConvergenceWarning, DataError, FormatError, ParameterError
 from tallyfold.paper import experiments, held_out, line_up, qualitative, sizes, synthetic
 from tallyfold.paper.page import write_reproduction
 from tallyfold.paper.setting import (
@@ -252,7 +252,7 @@ def test_what_is_the_same_for_all_entities_goes_with_nothing(recwarn):
         assert synthetic.correlation(said, truth, "rates", kind) is None
         shapes = synthetic.correlation(said, truth, "shapes", kind)
         assert -1 <= shapes <= 1
-    assert not recwarn.list
+    assert {each.category for each in recwarn.list} <= {ConvergenceWarning}  # three sweeps are few
 
 
 def test_recovery_table(tmp_path, monkeypatch):

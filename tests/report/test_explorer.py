@@ -345,7 +345,7 @@ def test_objectives_of_phases_that_prepare_are_left_out():
     shown = payload_of(model)["fit"]["history"]
     later = model.history_["phase"].isin(["burn-in", "draws"])
     assert 0 < later.sum() < len(later)
-    assert [objective is not None for _, objective, _ in shown] == later.tolist()
+    assert [objective is not None for _, objective, *_ in shown] == later.tolist()
     assert [number for number, *_ in shown] == model.history_["iteration"].tolist()
 
 

@@ -59,11 +59,13 @@ class _Pipe(io.FileIO):
         """Write bytes."""
         try:
             return super().write(data) or 0
-        except BrokenPipeError:
+        except OSError as error:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno())  # what is still to be flushed goes there
             os.close(nowhere)
-            raise SystemExit(UNREAD) from None
+            if isinstance(error, BrokenPipeError):
+                raise SystemExit(UNREAD) from None
+            raise
 
 
 def end_quietly_with_the_reader() -> None:

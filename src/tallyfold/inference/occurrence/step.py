@@ -155,12 +155,15 @@ class OccurrenceStep:
         return gain > max(LEAST_GAIN, LEAST_TOTAL / max(len(judged), 1))
 
     def _again(self, kept: OccurrenceWeights, examples: Examples) -> OccurrenceWeights:
-        """Return weights of the same kind, learnt from all examples."""
+        """Return weights of the same kind, learnt from all examples.
+
+        Few examples, which have no network, say nothing of a ceiling either.
+        """
         product = kept.power_S.any()
         weights = trained_multipliers(examples) if product else trained_line(examples)
-        if len(kept.out_H):
-            weights = trained_network(weights, examples, self.seed)
-        return with_ceiling(weights, examples)
+        if not len(kept.out_H):
+            return weights
+        return with_ceiling(trained_network(weights, examples, self.seed), examples)
 
     def validation_score(self, state: OccurrenceState) -> None:
         """Return None: whatever is kept has been judged already."""
