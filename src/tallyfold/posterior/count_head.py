@@ -20,7 +20,7 @@ from tallyfold.kernels.head_network import HeadNetwork, probabilities
 from tallyfold.kernels.row_products import row_products
 from tallyfold.posterior.derived_axis import combination_keys
 from tallyfold.posterior.margins import MarginTable, Statistics
-from tallyfold.posterior.named_arrays import Arrays, named, numbered
+from tallyfold.posterior.named_arrays import Arrays, named, numbered, whole
 from tallyfold.posterior.whole_sums import UNIT, WholeSums
 from tallyfold.probability.categorical import CategoricalCounts, CountBins
 from tallyfold.probability.lomax import LomaxTail
@@ -203,8 +203,8 @@ class CountHead:
             tail = LomaxTail(int(bins.lower_B[-1]), *arrays["tail"].tolist())
         tables = [
             MarginTable(
-                tuple(own["axes"].tolist()),
-                tuple(own["sizes"].tolist()),
+                whole(own["axes"]),
+                whole(own["sizes"]),
                 own["keys"],
                 WholeSums.of([own["sums"]]),
                 own["strength"],

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from tallyfold.posterior.factors import Factors
 
+from tallyfold.posterior.named_arrays import whole
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Cells = npt.NDArray[np.integer[Any]]
@@ -148,8 +150,8 @@ class DerivedAxis:
     def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> DerivedAxis:
         """Build from what `arrays` returned."""
         return cls(
-            tuple(arrays["axes"].tolist()),
-            tuple(arrays["sizes"].tolist()),
+            whole(arrays["axes"]),
+            whole(arrays["sizes"]),
             arrays["keys"],
             GammaTable(arrays["shape"], arrays["rate"], arrays.get("widest")),
             arrays.get("typical"),

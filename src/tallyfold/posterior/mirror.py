@@ -15,6 +15,7 @@ from tallyfold.posterior.derived_axis import (
     resized_keys,
     rows_of_keys,
 )
+from tallyfold.posterior.named_arrays import whole
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -155,7 +156,7 @@ class Mirror:
             (first, second),
             arrays["to_second"],
             arrays["to_first"],
-            tuple(arrays["sizes"].tolist()),
+            whole(arrays["sizes"]),
             arrays["keys"],
             arrays["echo"],
             by,

@@ -30,3 +30,17 @@ def numbered(arrays: Arrays, name: str) -> list[Arrays]:
     starts = {each.partition("/")[0] for each in arrays if "/" in each}
     number = sum(each.startswith(f"{name}_") for each in starts)
     return [part_of(arrays, f"{name}_{each}/") for each in range(number)]
+
+
+def whole(array: npt.NDArray[Any]) -> tuple[int, ...]:
+    """Return the numbers of an array that must be whole ones: a file may hold anything.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> whole(np.array([2, 3]))
+    (2, 3)
+    """
+    if array.dtype.kind != "i" or array.ndim != 1:
+        raise ValueError(f"whole numbers; got an array of {array.dtype} {array.shape}")
+    return tuple(array.tolist())

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tallyfold.kernels.neighbours import basket_sums
 from tallyfold.posterior.derived_axis import combination_keys, resized_keys, rows_of_keys
+from tallyfold.posterior.named_arrays import whole
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -110,6 +111,6 @@ class Neighbours:
         """Build from what `arrays` returned; None from nothing."""
         if not arrays:
             return None
-        axis, sizes = int(arrays["axis"][0]), tuple(arrays["sizes"].tolist())
+        axis, sizes = int(arrays["axis"][0]), whole(arrays["sizes"])
         rest = (arrays[name] for name in ("keys", "indptr", "labels", "near", "weight"))
         return cls(axis, sizes, float(arrays["share"][0]), *rest)

@@ -30,7 +30,7 @@ from tallyfold.posterior.derived_axis import (
 from tallyfold.posterior.factors import rates_at
 from tallyfold.posterior.gamma_posterior import GammaPosterior
 from tallyfold.posterior.mirror import Mirror
-from tallyfold.posterior.named_arrays import Arrays, named, numbered, part_of
+from tallyfold.posterior.named_arrays import Arrays, named, numbered, part_of, whole
 from tallyfold.posterior.neighbours import Neighbours
 from tallyfold.posterior.occurrence_weights import Features, OccurrenceWeights
 
@@ -260,8 +260,8 @@ class Occurrence:
         n_axes = sum(name.startswith("seen_") for name in arrays)
         sets = [
             CombinationCounts(
-                tuple(own["axes"].tolist()),
-                tuple(own["sizes"].tolist()),
+                whole(own["axes"]),
+                whole(own["sizes"]),
                 own["keys"],
                 own["counts"],
                 bool(own["mirrored"][0]),
