@@ -7,7 +7,8 @@ count). A tenth of all cells is hidden, zeros too. Of the hidden cells that VAE-
 with more than a probability, the table has the share that the model expects to have one, the share
 that has one, and the number of empty ones over the number expected. Cells of pairs that the gate
 has not seen are left out: they are never that probable. Below the table is the share of hidden
-counts with a `p` of less than a hundredth in `surprise`, which should be a hundredth.
+counts with a `p` of less than a hundredth in `surprise`, which should be a hundredth, and how many
+have a `by_chance`, the number of counts that would be as odd, below it: hardly any.
 """
 
 import argparse
@@ -66,7 +67,9 @@ def report(name: str, tensor: tf.CountTensor, components: int, split: int) -> No
     if model.gate_ is not None:
         print("\n".join(table(model, test)))
     odd = tf.surprise(model, test, absent=0)
-    print(f"counts with p < {LEAST_P}: {(odd['p'] < LEAST_P).mean():.2%}", flush=True)
+    share, number = (odd["p"] < LEAST_P).mean(), (odd["by_chance"] < LEAST_P).sum()
+    counts = f"{share:.2%} of counts, by_chance of {number} of {test.nnz:,}"
+    print(f"p < {LEAST_P}: {counts}", flush=True)
 
 
 def main() -> None:

@@ -41,8 +41,10 @@ def test_fit_says_it_once_and_keeps_it(run, files, tmp_path, model, zeros):
     result = run(*given, "--out", tmp_path / "m")
     assert (result.code, result.err) == (0, SAID[zeros])
     assert f"held-out cells, zeros {zeros}" in result.out
-    assert f"year {1 if zeros == 'missing' else 8}, zeros {zeros}" in result.out
-    assert tf.load(tmp_path / "m").zeros == zeros
+    model = tf.load(tmp_path / "m")
+    gate = "" if model.gate_ is None else f", gate {' x '.join(model.gate_)}"
+    assert f"year {1 if zeros == 'missing' else 8}, zeros {zeros}{gate}\n" in result.out
+    assert model.zeros == zeros
     result = run(*given, "--json", "--out", tmp_path / "json")
     assert result.err == ""
     assert json.loads(result.out)["parameters"]["zeros"] == zeros
