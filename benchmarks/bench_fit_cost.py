@@ -2,7 +2,7 @@
 
     python benchmarks/bench_fit_cost.py --data FOLDER [--tensors nips grocery] [--shares .01 .1 1]
 
-Fits of VAE-BPTF with its defaults on one thread; the constants of `evaluation/fit_cost.py` are
+Fits of VAE-BPTF with its defaults on one thread; the constants of `models/fit_cost.py` are
 right if the seconds lie between the two ends and the memory is near. Memory is the peak over what
 was resident before the fit.
 """
@@ -16,7 +16,7 @@ os.environ.setdefault("TALLYFOLD_THREADS", "1")
 
 import tallyfold as tf
 from tallyfold.evaluation.fit_and_score import peak_memory
-from tallyfold.evaluation.fit_cost import fit_cost
+from tallyfold.models.fit_cost import fit_cost
 from tallyfold.paper.setting import tensors_in
 
 MIB = 2**20

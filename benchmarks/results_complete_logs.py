@@ -85,7 +85,6 @@ MODELS = {
     "BPTF K=10 with gate": bptf(10, "auto"),
     "VAE-BPTF K=10": vae_bptf(10),
     "VAE-BPTF K=20": vae_bptf(20),
-    "VAE-BPTF K=50": vae_bptf(50),
 }
 NEEDS = {"boosting on counts": "lightgbm"}
 

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ from sklearn.model_selection import GridSearchCV
 
 import tallyfold as tf
 from tallyfold.data.formats.writing import _stamp, axes_file, axes_to_bytes
-from tallyfold.errors import TallyfoldError
+from tallyfold.data.labels import with_bins_of
+from tallyfold.errors import RoundedWarning, TallyfoldError
 from tallyfold.evaluation.metrics import scores_of
 from tallyfold.evaluation.ranking import ranking
 from tallyfold.evaluation.words.cooccurrence import Cooccurrence
@@ -51,6 +53,32 @@ def panels(number):
     from matplotlib.figure import Figure
 
     return Figure().subplots(number)
+
+
+def counted(repeated):
+    return tf.read_counts(csv("who,what,n\na,x,2\na,x,4\n"), AXES, "n", repeated=repeated)
+
+
+def rounded(repeated):
+    """Put 2 and 3 together; a mean that is rounded is an error here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RoundedWarning)
+        try:
+            return tf.CountTensor.from_frame(
+                pd.DataFrame({"who": "a", "what": "x", "n": [2, 3]}), AXES, "n", repeated=repeated
+            )
+        except RoundedWarning as warning:
+            raise TallyfoldError(str(warning)) from None
+
+
+def labelled(missing, label="b"):
+    frame = pd.DataFrame({"who": ["a", None, label], "what": list("xyx")})
+    return tf.CountTensor.from_frame(frame, AXES, missing=missing)
+
+
+def words(**how):
+    frame = pd.DataFrame({"text": ["one two", None], "who": ["a", "b"]})
+    return tf.CountTensor.from_documents(frame, "text", ["who"], **how)
 
 
 def own_file(spoil=None):
@@ -96,6 +124,15 @@ def vae(**given):
     return tf.VAEBPTF(**HEAD | given).fit(TENSOR)
 
 
+def days(**given):
+    """Return a part of all cells of a log with days."""
+    frame = pd.DataFrame({"who": list("ab") * 300, "day": pd.date_range("2024-01-01", periods=600)})
+    return tf.split(tf.CountTensor.from_frame(frame, ["who", "day"], **given), cells="all").train
+
+
+MONTHS = [tf.Axis("day", ["2024-01"], unit="month")]
+LABELS = TENSOR.to_frame().rename(columns={"count": "mean"})
+
 FIT = fitted()
 MISSING = tf.Margins(zeros="missing").fit(TENSOR)
 EMPTY = TENSOR.with_cells([0])
@@ -104,6 +141,21 @@ UNKNOWN = "unknown='prior'"
 
 REMEDIES = [
     # what fails, what its message names, and what was named as code
+    (
+        "train=",
+        lambda: scores_of(SEEN, TENSOR, ["auc"]),
+        lambda: scores_of(SEEN, TENSOR, ["auc"], train=EMPTY),
+    ),
+    (
+        "bins=",
+        lambda: with_bins_of(days(), MONTHS),
+        lambda: with_bins_of(days(bins={"day": "month"}), MONTHS),
+    ),
+    (
+        "output='array'",
+        lambda: FIT.predict(LABELS, output="frame"),
+        lambda: FIT.predict(LABELS, output="array"),
+    ),
     (
         "value='count'",
         lambda: tf.CountTensor.from_frame(EVENTS.rename(columns={"n": "count"}), AXES),
@@ -140,6 +192,37 @@ REMEDIES = [
         lambda: tf.read_counts(csv("who,what\na,x\na,x\n"), AXES, repeated="error"),
         lambda: tf.read_counts(csv("who,what\na,x\na,x\n"), AXES, repeated="sum"),
     ),
+    *(
+        (
+            f"repeated='{how}'",
+            lambda: counted(repeated="error"),
+            lambda how=how: counted(repeated=how),
+        )
+        for how in ("sum", "mean", "last", "max")
+    ),
+    *(
+        (f"repeated='{how}'", lambda: rounded("mean"), lambda how=how: rounded(how))
+        for how in ("last", "max")
+    ),
+    *(
+        (
+            f"missing='{how}'",
+            lambda: labelled(missing="error"),
+            lambda how=how: labelled(missing=how),
+        )
+        for how in ("drop", "label")
+    ),
+    (
+        "missing='drop'",
+        lambda: tf.read_counts(csv("who,what,n\na,x,1\na,y,\n"), AXES, "n"),
+        lambda: tf.read_counts(csv("who,what,n\na,x,1\na,y,\n"), AXES, "n", missing="drop"),
+    ),
+    (
+        "missing='drop'",
+        lambda: labelled("label", "(missing)"),
+        lambda: labelled("drop", "(missing)"),
+    ),
+    ("missing='drop'", lambda: words(), lambda: words(missing="drop")),
     (
         "axes=[...]",
         lambda: tf.read_counts(csv("who,what\na,x\n")),
@@ -324,6 +407,31 @@ REMEDIES = [
         "by='relevance'",
         lambda: FIT.components("axis_0", by="frex", relevance=0.5),
         lambda: FIT.components("axis_0", by="relevance", relevance=0.5),
+    ),
+    (
+        "components('axis_0')",
+        lambda: FIT.course(0, "axis_0"),
+        lambda: FIT.components("axis_0"),
+    ),
+    (
+        "n_members=1",
+        lambda: vae(zeros="missing", n_members=2).drop([0]),
+        lambda: vae(zeros="missing", n_components=2, n_members=1).drop([0]),
+    ),
+    (
+        "n_members=1",
+        lambda: tf.stability(TENSOR, vae(zeros="missing", n_members=2), runs=2),
+        lambda: tf.stability(TENSOR, vae(zeros="missing", n_members=1), runs=2),
+    ),
+    (
+        "one_standard_error=False",
+        lambda: tf.select_rank(TENSOR, (1,), fitted(), 2, one_standard_error=False, stability=True),
+        lambda: tf.select_rank(TENSOR, (1,), fitted(), 2, one_standard_error=False),
+    ),
+    (
+        "model.components(axis)",
+        lambda: FIT.similar("somebody"),
+        lambda: FIT.similar(FIT.components("axis_0")["name"].iloc[0]),
     ),
     (
         "likelihood='negative-binomial'",

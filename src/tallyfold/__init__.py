@@ -35,9 +35,13 @@ if TYPE_CHECKING:
     from tallyfold.evaluation.compare import compare as compare
     from tallyfold.evaluation.experiment import Experiment as Experiment
     from tallyfold.evaluation.metrics import METRICS as METRICS
+    from tallyfold.evaluation.profiles import components as components
+    from tallyfold.evaluation.profiles import profile as profile
+    from tallyfold.evaluation.profiles import top as top
     from tallyfold.evaluation.search.rank import select_rank as select_rank
     from tallyfold.evaluation.search.spaces import SPACES as SPACES
     from tallyfold.evaluation.search.tune import tune as tune
+    from tallyfold.evaluation.stability import stability as stability
     from tallyfold.evaluation.surprise import surprise as surprise
     from tallyfold.inference.distributed.scatter import scatter as scatter
     from tallyfold.inference.distributed.torch_group import many_processes as many_processes
@@ -56,6 +60,7 @@ if TYPE_CHECKING:
     from tallyfold.models.vae_bptf import VAEBPTF as VAEBPTF
     from tallyfold.paper.datasets import DATASETS as DATASETS
     from tallyfold.paper.datasets import build_dataset as build_dataset
+    from tallyfold.report.explorer import explore as explore
     from tallyfold.report.explorer import write_report as write_report
 
 _NAMES = {
@@ -71,9 +76,11 @@ _NAMES = {
     "tallyfold.evaluation.compare": ["compare"],
     "tallyfold.evaluation.experiment": ["Experiment"],
     "tallyfold.evaluation.metrics": ["METRICS"],
+    "tallyfold.evaluation.profiles": ["components", "profile", "top"],
     "tallyfold.evaluation.search.rank": ["select_rank"],
     "tallyfold.evaluation.search.spaces": ["SPACES"],
     "tallyfold.evaluation.search.tune": ["tune"],
+    "tallyfold.evaluation.stability": ["stability"],
     "tallyfold.evaluation.surprise": ["surprise"],
     "tallyfold.inference.distributed.scatter": ["scatter"],
     "tallyfold.inference.distributed.torch_group": ["many_processes"],
@@ -91,7 +98,7 @@ _NAMES = {
     "tallyfold.models.storage": ["load"],
     "tallyfold.models.vae_bptf": ["VAEBPTF"],
     "tallyfold.paper.datasets": ["DATASETS", "build_dataset"],
-    "tallyfold.report.explorer": ["write_report"],
+    "tallyfold.report.explorer": ["explore", "write_report"],
 }
 """Public names by the module that has them."""
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

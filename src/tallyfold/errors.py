@@ -15,6 +15,7 @@
         ├── NotFittedError          the model has not been fitted yet (also an AttributeError)
         ├── InferenceError          a fit could not go on
         │   ├── DivergedError       a fit diverged; a checkpoint keeps the last good state
+        │   ├── NotEnoughMemoryError  a fit would not have room (also a MemoryError)
         │   └── ProcessError        another process of the run died or does not answer
         ├── BackendError            a kernel or device cannot be used here
         └── StorageError            a saved model cannot be written or read back
@@ -25,6 +26,7 @@
         ├── ConvergenceWarning      a fit came to max_iter before its stopping rules applied
         ├── DroppedWarning          rows were left out that nobody asked to leave out
         ├── InterruptedWarning      a fit was stopped by hand and keeps its last whole iteration
+        ├── RoundedWarning          means of counts were not whole and were rounded
         └── SlowPathWarning         a setting has no fast kernel; says what is slow and why
 """
 
@@ -113,6 +115,10 @@ class DivergedError(InferenceError):
     model: Any = None
 
 
+class NotEnoughMemoryError(InferenceError, MemoryError):
+    """A fit that was about to begin would not have room in memory."""
+
+
 class ProcessError(InferenceError):
     """Another process that the fit was shared with died, or does not answer."""
 
@@ -143,6 +149,10 @@ class DroppedWarning(TallyfoldWarning):
 
 class InterruptedWarning(TallyfoldWarning):
     """A fit was stopped by hand; it keeps its last whole iteration."""
+
+
+class RoundedWarning(TallyfoldWarning):
+    """Means of counts (``repeated="mean"``) were not whole and were rounded."""
 
 
 class SlowPathWarning(TallyfoldWarning):

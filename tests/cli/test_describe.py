@@ -3,8 +3,8 @@
 import json
 
 import tallyfold as tf
-from tallyfold.cli.terminal import duration
-from tallyfold.evaluation.fit_cost import fit_cost
+from tallyfold.inference.fit.progress import duration
+from tallyfold.models.fit_cost import fit_cost
 
 
 def test_the_cost_of_a_fit_is_told(run, events, tensor):

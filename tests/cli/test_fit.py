@@ -16,6 +16,7 @@ import tallyfold as tf
 from tallyfold.cli import progress
 from tallyfold.cli.model_parameters import Given, typed
 from tallyfold.errors import ParameterError
+from tallyfold.inference.fit import progress as fit_progress
 from tallyfold.models.vae_bptf import VAEBPTF
 
 AXES = ("--axes", "author,word,year", "--value", "count")
@@ -82,7 +83,7 @@ def test_refit_needs_holdout(run, events, tmp_path):
 
 def interrupt_at(monkeypatch, number: int) -> None:
     """Press Ctrl-C when an iteration is shown."""
-    duration = progress.duration
+    duration = fit_progress.duration
     calls = iter(range(1, 1000))
 
     def pressed(seconds: float) -> str:
@@ -90,7 +91,7 @@ def interrupt_at(monkeypatch, number: int) -> None:
             raise KeyboardInterrupt
         return duration(seconds)
 
-    monkeypatch.setattr(progress, "duration", pressed)
+    monkeypatch.setattr(fit_progress, "duration", pressed)
 
 
 def test_ctrl_c_saves_what_is_there_and_resume_goes_on(run, events, tensor, tmp_path, monkeypatch):

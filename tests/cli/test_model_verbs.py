@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import tallyfold as tf
-from tallyfold.evaluation.profiles import profile, top_entities
+from tallyfold.evaluation.profiles import profile, top
 
 VERBS = ("score", "surprise", "top", "components", "profile", "fold-in", "update", "compare")
 
@@ -122,7 +122,7 @@ def test_odd_labels_are_found(run, folder, model, who):
     result = run(*given, "--top", "4")
     assert (result.code, result.err) == (0, "")
     assert who in result.out
-    wanted = top_entities(model, "word", {"author": who, "year": 2005}, top=4)
+    wanted = top(model, "word", {"author": who, "year": 2005}, top=4)
     found = json.loads(run(*given, "--top", "4", "--json").out)
     assert found["for"] == {"author": who, "year": 2005}
     assert [row["label"] for row in found["top"]] == wanted["label"].tolist()

@@ -28,5 +28,7 @@ def test_times_are_binned_as_the_models_were(run, tmp_path):
     frame.to_csv(tmp_path / "test.csv", index=False)
     given = ("report", tmp_path / "m", "--test", tmp_path / "test.csv", "--value", "n")
     given = (*given, "--out", tmp_path / "page.html")
-    assert run(*given).code == 2
+    assert run(*given).code == 0
+    page = (tmp_path / "page.html").read_text("utf-8")
     assert run(*given, "--bin", "day=month").code == 0
+    assert (tmp_path / "page.html").read_text("utf-8") == page

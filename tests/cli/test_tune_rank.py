@@ -141,6 +141,16 @@ def test_rank_chooses_writes_and_draws(run, counts, tmp_path):
     assert [row["components"] for row in again["table"]] == [1, 2]
 
 
+def test_rank_by_stability(run, counts):
+    arguments = ("rank", counts, *QUICK, "--ranks", "1,2", "--stability")
+    found = json.loads(run(*arguments, "--json").out)
+    assert all(0 < row["stability"] <= 1 for row in found["table"])
+    shown = run(*arguments)
+    assert "stability" in shown.out
+    assert f"chosen: {found['chosen']} component" in shown.out
+    assert "exclude each other" in run(*arguments, "--best").err
+
+
 def test_rank_says_how_to_go_on_after_an_interrupt(run, counts, tmp_path, monkeypatch):
     arguments = ("rank", counts, *QUICK, "--ranks", "1,2")
     interrupted_at(monkeypatch, 3)

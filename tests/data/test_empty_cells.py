@@ -1,9 +1,11 @@
 """Empty cells: all of them, or drawn with weights that make sums right on average."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tallyfold as tf
+from tallyfold.data import empty_cells
 from tallyfold.data.empty_cells import draw_empty_cells, weighted_sum
 
 
@@ -89,3 +91,37 @@ def test_few_counts_and_no_counts():
     none = full.with_cells(np.zeros(9, bool))
     drawn = draw_empty_cells(none, 500, most_listed=0)
     assert weighted_sum(drawn, np.ones(len(drawn.weight_Z)))[0] == pytest.approx(9)
+
+
+@pytest.mark.parametrize("shape", [(9, 8), (6, 5, 4), (5, 4, 3, 4), (4, 3, 3, 2, 3)])
+def test_how_likely_cells_are_drawn_adds_up_to_one(shape):
+    sampler = empty_cells._Sampler.of(small(shape), 0)
+    cells = np.stack(np.unravel_index(np.arange(np.prod(shape)), shape), axis=1)
+    assert sampler._density(cells.astype(np.int32)).sum() == pytest.approx(1)
+
+
+def test_what_an_author_has_elsewhere_is_drawn_often():
+    """Zeros that a model expects least are words of the author, where the author was active."""
+    rng = np.random.default_rng(0)
+    n_authors, n_words, n_venues, n_years = 200, 600, 20, 20
+    words = rng.integers(n_words, size=(n_authors, 12))
+    baskets = rng.integers((n_venues, n_years), size=(n_authors, 4, 2))
+    where = [(a, *baskets[a, i], w) for a in range(n_authors) for i in range(4) for w in words[a]]
+    cells = np.unique(np.array(where), axis=0)
+    kept = cells[rng.random(len(cells)) < 0.5]
+    known, active = (
+        {tuple(cell) for cell in kept[:, axes].tolist()} for axes in ([0, 3], [0, 1, 2])
+    )
+    names = ["author", "venue", "year", "word"]
+    tensor = tf.CountTensor.from_frame(pd.DataFrame(kept, columns=names), names)
+    expected = {
+        (a, v, y, w) for a, v, y, w in cells.tolist() if (a, w) in known and (a, v, y) in active
+    }
+    expected -= set(map(tuple, kept.tolist()))
+    drawn = draw_empty_cells(tensor, 50_000)
+    labels = [axis.labels.to_numpy()[column] for axis, column in
+              zip(tensor.axes, drawn.indices_ZM.T, strict=True)]  # fmt: skip
+    hit = [tuple(map(int, cell)) in expected for cell in zip(*labels, strict=True)]
+    total, error = weighted_sum(drawn, np.array(hit))
+    assert abs(total - len(expected)) < 5 * error
+    assert error < 0.05 * total

@@ -96,8 +96,8 @@ def test_more_axes_than_one_key_holds():
 def test_repeated_cells_may_be_an_error():
     with pytest.raises(LabelError, match=r"1 rows that repeat a cell, such as \('bob', 'mail'\)"):
         CountTensor.from_frame(pd.DataFrame(ROWS), axes=["who", "what"], repeated="error")
-    with pytest.raises(ParameterError, match="'sum' or 'error'; got 'mean'"):
-        CountTensor.from_frame(pd.DataFrame(ROWS), axes=["who", "what"], repeated="mean")
+    with pytest.raises(ParameterError, match="'last' or 'max'; got 'median'"):
+        CountTensor.from_frame(pd.DataFrame(ROWS), axes=["who", "what"], repeated="median")
 
 
 @pytest.mark.parametrize(

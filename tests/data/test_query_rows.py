@@ -16,6 +16,7 @@ import pytest
 
 from tallyfold.data.formats import grouping
 from tallyfold.data.formats.sql import connected
+from tallyfold.data.missing import MissingRows
 from tallyfold.data.query import read_query, rows
 from tallyfold.data.query.reading import checked_batches
 from tallyfold.data.request import Request
@@ -162,7 +163,7 @@ def test_rows_are_not_fetched_far_ahead_of_the_grouping(three_at_a_time, monkeyp
 def test_batches_are_plain_and_numbered():
     connection = Connection(("b", "a"), [(1, "x"), (2, "y")])
     with rows.ask_rows(connection, "SELECT", ["a", "b"]) as answer:
-        (batch,) = checked_batches(answer.batches, Request(["a", "b"], None, {}, "sum"))
+        (batch,) = checked_batches(answer.batches, Request(["a", "b"]), MissingRows())
     assert batch.to_pydict() == {"k0": ["x", "y"], "k1": [1, 2]}
     assert batch.schema.field("k1").type == pa.int64()
 

@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.data.strategies import tensors
 
-from tallyfold import CountTensor, k_folds, split, split_entities, split_time, subsample
+from tallyfold import (
+    CountTensor,
+    k_folds,
+    near_copies,
+    split,
+    split_entities,
+    split_time,
+    subsample,
+)
 from tallyfold.errors import DataError, LabelError, ParameterError
 
 seeds = st.integers(0, 2**32)
@@ -117,3 +125,20 @@ def test_bad_parameters():
         split(tensor, random_state=-1)
     with pytest.raises(LabelError, match="no axis 'x'"):
         split_entities(tensor, "x")
+
+
+@pytest.mark.parametrize("cells", ["nonzero", "all"])
+def test_folds_keep_groups_together(cells):
+    rows = [(who, word) for who in ("ann", "bob") for word in "abcdefghij"]
+    rows += [("cem", word) for word in "klmnopqrst"]
+    frame = pd.DataFrame(rows, columns=["who", "word"])
+    tensor = CountTensor.from_frame(frame, ["who", "word"])
+    groups = near_copies(tensor, "word")
+    folds = k_folds(tensor, 2, cells=cells, groups=groups)
+    for _, test in folds:
+        held_out = test.to_frame()
+        ann, bob = (set(held_out["word"][held_out["who"] == who]) for who in ("ann", "bob"))
+        assert ann == bob != set()
+    assert sum(test.nnz for _, test in folds) == tensor.nnz
+    with pytest.raises(DataError, match="1 groups cannot be cut into 2 folds"):
+        k_folds(tensor, 2, groups=np.zeros(tensor.nnz, int))

@@ -7,7 +7,7 @@ from scipy.spatial.distance import pdist, squareform
 
 import tallyfold as tf
 from tallyfold.errors import LabelError, ParameterError
-from tallyfold.evaluation.profiles import profile, top_entities
+from tallyfold.evaluation.profiles import profile, top
 from tallyfold.evaluation.scaling import scaled, scaling
 
 
@@ -67,7 +67,7 @@ def test_a_profile_without_posterior_says_so(point, sampled):
 
 
 def test_top_entities_of_points_by_brute_force(point):
-    found = top_entities(point, "word", {"author": label(point, "author", 3)}, top=14)
+    found = top(point, "word", {"author": label(point, "author", 3)}, top=14)
     author, word, year = (point.posterior_.mean(name) for name in ("author", "word", "year"))
     rate = np.einsum("k,wk,yk->wy", author[3], word, year).mean(axis=1)
     order = np.argsort(-rate)
@@ -79,13 +79,13 @@ def test_top_entities_of_points_by_brute_force(point):
 
 def test_top_entities_with_all_other_axes_given_are_rates(point):
     given = {"author": label(point, "author", 3), "year": label(point, "year", 1)}
-    found = top_entities(point, "word", given, top=3)
+    found = top(point, "word", given, top=3)
     cells = np.array([[3, word, 1] for word in range(14)], np.int32)
     assert found["mean"].to_numpy() == pytest.approx(np.sort(point.rate(cells))[::-1][:3])
 
 
 def test_top_entities_over_the_draws_of_a_sampler(sampled):
-    found = top_entities(sampled, "word", {"author": label(sampled, "author", 1)}, top=2, draws=6)
+    found = top(sampled, "word", {"author": label(sampled, "author", 1)}, top=2, draws=6)
     author, word, _ = sampled.posterior_.samples
     year_K = sampled.posterior_.mean("year").mean(axis=0)
     rate_SD = np.einsum("sk,sdk,k->sd", author[:, 1], word[:, :-1], year_K)
@@ -97,7 +97,7 @@ def test_top_entities_over_the_draws_of_a_sampler(sampled):
 
 def test_top_entities_of_gammas_have_the_exact_moments(gamma):
     given = {"author": label(gamma, "author", 0), "year": label(gamma, "year", 0)}
-    found = top_entities(gamma, "word", given, top=14).set_index("label")
+    found = top(gamma, "word", given, top=14).set_index("label")
     cells = np.array([[0, word, 0] for word in range(14)], np.int32)
     mean, variance = gamma.posterior_.rate_moments(cells)
     found = found.loc[[label(gamma, "word", row) for row in range(14)]]
@@ -109,9 +109,9 @@ def test_top_entities_of_gammas_have_the_exact_moments(gamma):
 
 def test_the_seed_decides(gamma):
     given = {"author": label(gamma, "author", 0)}
-    first = top_entities(gamma, "word", given)
-    assert top_entities(gamma, "word", given).equals(first)
-    other = top_entities(gamma, "word", given, random_state=1)
+    first = top(gamma, "word", given)
+    assert top(gamma, "word", given).equals(first)
+    other = top(gamma, "word", given, random_state=1)
     assert other["sd"].tolist() != first["sd"].tolist()
 
 
@@ -161,9 +161,9 @@ def test_bad_inputs_are_explained(gamma):
     with pytest.raises(ParameterError, match="`level` must be a number in"):
         profile(gamma, "author", author, level=90)
     with pytest.raises(ParameterError, match="`given` must name axes other than .* 'author'"):
-        top_entities(gamma, "author", {"author": author})
+        top(gamma, "author", {"author": author})
     with pytest.raises(ParameterError, match="`draws` must be an integer of at least 2; got 1"):
-        top_entities(gamma, "word", {"author": author}, draws=1)
+        top(gamma, "word", {"author": author}, draws=1)
     with pytest.raises(ParameterError, match="14 entities with 3 components .* at most 3 .* got 4"):
         scaling(gamma, "word", dimensions=4)
     with pytest.raises(ParameterError, match="a map needs at least two labels of 'word'; got 0"):
@@ -177,7 +177,7 @@ def test_a_model_without_factors_has_no_profile(gamma):
     model._fitted = replace(gamma.fitted_, factors=None)  # as its own fit leaves it
     for ask in (
         lambda: profile(model, "word", label(gamma, "word", 0)),
-        lambda: top_entities(model, "word", {}),
+        lambda: top(model, "word", {}),
         lambda: scaling(model, "word"),
     ):
         with pytest.raises(ParameterError, match="MLPTF has no factors"):
@@ -188,7 +188,7 @@ def test_a_ranking_does_not_depend_on_the_seed_of_its_spread():
     tensor = tf.simulate((20, 30, 6), 3, density=0.2, random_state=4).tensor
     model = tf.BPTF(n_components=3, max_iter=10).fit(tensor)
     given = {"axis_0": tensor.axis("axis_0").label(3)}
-    first, second = (top_entities(model, "axis_1", given, top=30, random_state=s) for s in (0, 1))
+    first, second = (top(model, "axis_1", given, top=30, random_state=s) for s in (0, 1))
     assert first["label"].tolist() == second["label"].tolist()
     assert first["mean"].tolist() == second["mean"].tolist()
     assert first["sd"].tolist() != second["sd"].tolist()
@@ -201,7 +201,7 @@ def test_with_all_other_axes_given_it_is_the_rate_that_the_model_predicts(make, 
     tensor = tf.simulate((20, 30, 6), 3, density=0.3, random_state=4).tensor
     model = make(zeros=zeros, n_components=3, max_iter=12).fit(tensor)
     labels = [axis.label(2) for axis in tensor.axes]
-    found = top_entities(model, "axis_1", {"axis_0": labels[0], "axis_2": labels[2]}, top=30)
+    found = top(model, "axis_1", {"axis_0": labels[0], "axis_2": labels[2]}, top=30)
     assert found.attrs["by"] == "rate"
     cells = found.rename(columns={"label": "axis_1"}).assign(axis_0=labels[0], axis_2=labels[2])
     rates = model.rate(cells[["axis_0", "axis_1", "axis_2"]])

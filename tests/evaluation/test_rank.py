@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -208,3 +209,49 @@ def test_files_that_hold_no_scores_are_left_alone(tensor, fits, tmp_path, text):
 def test_arguments_are_refused(tensor, arguments, message):
     with pytest.raises(ParameterError, match=message):
         select_rank(**({"tensor": tensor, "model": "bptf"} | arguments))
+
+
+# -- stability ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def by_stability():
+    tensor = tf.simulate((30, 20, 10), n_components=2, density=0.3).tensor
+    return tensor, select_rank(tensor, (1, 2, 5), tf.BPTF(max_iter=30), folds=3, stability=True)
+
+
+def test_components_of_folds_are_compared(by_stability):
+    tensor, choice = by_stability
+    table = choice.table.set_index("components")["stability"]
+    assert table.between(0, 1).all()
+    assert table[1] > table[5]
+    plain = select_rank(tensor, (1, 2, 5), tf.BPTF(max_iter=30), folds=3)
+    assert plain.scores["score"].tolist() == choice.scores["score"].tolist()
+    assert "stability" not in plain.table
+
+
+def test_the_most_stable_of_those_as_good_is_chosen(by_stability):
+    _, choice = by_stability
+    rows = choice.scores.assign(score=-1.0)  # all are as good
+    known = rows.groupby("components")["stability"].mean()
+    assert replace(choice, scores=rows).chosen == known.idxmax()
+    flipped = rows.assign(stability=rows["components"] / 10)
+    assert replace(choice, scores=flipped).chosen == 5
+    assert replace(choice, scores=flipped, stable=False).chosen == 1
+    worse = flipped.assign(score=[-9.0 if k == 5 else -1.0 for k in rows["components"]])
+    assert replace(choice, scores=worse).chosen == 2
+
+
+def test_kept_scores_without_stability_are_made_again(by_stability, tmp_path):
+    tensor, choice = by_stability
+    given = {"folds": 3, "path": tmp_path / "ranks.json"}
+    model = tf.BPTF(max_iter=30)
+    select_rank(tensor, (1,), model, **given)
+    found = select_rank(tensor, (1, 2), model, stability=True, **given)
+    wanted = choice.scores[choice.scores["components"] < 3]
+    assert found.scores["stability"].tolist() == wanted["stability"].tolist()
+    seconds = found.scores["seconds"].tolist()
+    again = select_rank(tensor, (1, 2), model, stability=True, **given)
+    assert again.scores["seconds"].tolist() == seconds  # nothing was fitted
+    with pytest.raises(ParameterError, match="`stability` has no effect"):
+        select_rank(tensor, (1, 2), model, one_standard_error=False, stability=True)

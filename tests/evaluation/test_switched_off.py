@@ -39,7 +39,7 @@ def on(model):
 def test_two_components_need_no_twenty(model, on):
     factors = model.posterior_
     assert 2 <= len(on) <= 12
-    assert on != list(range(len(on)))  # numbers are those of the model's columns
+    assert on == list(range(len(on)))  # numbers go by size, and columns by numbers
     shares = factors.shares()
     assert shares[on].sum() > 0.9
     # what is off says about the same of all labels
@@ -69,6 +69,7 @@ def test_words_are_scored_by_the_same_rule(model, on, tensor):
 def test_the_page_and_its_map_have_none_of_them(model, on):
     payload = payload_of(model)
     assert [each["name"] for each in payload["components"]] == on
+    assert [each["called"] for each in payload["components"]] == model.component_names_[: len(on)]
     assert payload["switched_off"] == 20 - len(on)
     entry = payload["axes"][1]
     weights = unpacked(entry["mean"], len(on))

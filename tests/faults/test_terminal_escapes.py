@@ -113,6 +113,12 @@ VERBS = {
     ],
     "update": [["margins", "x.npz", "--out", "u"]],
     "report": [["bptf", "--out", f"r{TITLE}.html"]],
+    "explain": [["bptf"], ["bptf", "--component", "1", "--counts", "x.npz", "--course", "day"]],
+    "edit": [
+        ["bptf", "--rename", "0=net", "--out", "e"],
+        ["bptf", "--merge", "0,1", "--out", "f"],
+    ],
+    "stability": [["bptf", "x.npz", "--runs", "2", "--out", f"s{TITLE}"]],
 }
 OWN_DATA = {"demo", "reproduce"}
 """Verbs that read no table of others."""

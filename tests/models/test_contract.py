@@ -346,7 +346,8 @@ def test_posterior_is_labelled(name, fitted):
             model.components("item")
         return
     top = model.components("item", top=3)
-    assert list(top.columns) == ["component", "share", "rank", "label", "weight", "low", "high"]
+    columns = ["component", "name", "share", "rank", "label", "weight", "low", "high"]
+    assert list(top.columns) == columns
     assert set(top["label"]) <= set(model.axes_[1].labels.to_pylist())
     assert top.groupby("component")["rank"].agg(list).map(lambda r: r == [1, 2, 3]).all()
     every = model.posterior_.components("item", top=1, least=0)  # those switched off, too

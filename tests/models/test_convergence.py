@@ -29,8 +29,7 @@ def convergence_warnings(model):
 def test_a_fit_that_is_cut_says_so_once(name):
     (told,) = convergence_warnings(tf.MODELS[name](**CUT[name]))
     assert "Allow more by max_iter=" in str(told.message)
-    if name != "vae-bptf":  # which decides on some things before it fits
-        assert told.filename == __file__
+    assert told.filename == __file__
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 import tallyfold as tf
 from tallyfold.errors import ParameterError
-from tallyfold.evaluation.profiles import profile, top_entities
+from tallyfold.evaluation.profiles import profile, top
 from tallyfold.evaluation.scaling import scaling
 from tallyfold.evaluation.words.coherence import coherence_by_word
 from tallyfold.report import plots
@@ -24,7 +24,7 @@ def model(tensor):
 FOLDER_FOR_A_MODEL = {
     "surprise": lambda t: tf.surprise("model", t),
     "profile": lambda t: profile("model", "axis_0", "x"),
-    "top_entities": lambda t: top_entities("model", "axis_0", {}),
+    "top": lambda t: top("model", "axis_0", {}),
     "scaling": lambda t: scaling("model", "axis_0"),
     "coherence": lambda t: coherence_by_word("model", "axis_0", t),
     "component_bars": lambda t: plots.component_bars("model", 0, "axis_0"),
@@ -64,7 +64,7 @@ def test_a_frame_in_the_place_of_a_tensor(name, model):
         lambda m, t: tf.Experiment([t], {"m": m}, ["rmse"]),
         lambda m, t: tf.compare([m], t, t),
         lambda m, t: tf.compare({}, t, t),
-        lambda m, t: top_entities(m, "axis_0", ["axis_1"]),
+        lambda m, t: top(m, "axis_0", ["axis_1"]),
         lambda m, t: tf.write_report(m, 3),
         lambda m, t: tf.write_report(m, "x.html", title=3),
     ],

@@ -508,7 +508,7 @@ def test_what_cannot_be_folded_in_is_refused(newcomers, parts):
         model.fold_in(stranger, "user")
     with pytest.raises(DataError, match="nothing to add"):
         model.fold_in(support.with_cells(np.zeros(support.nnz, bool)), "user")
-    with pytest.raises(ParameterError, match="must be a CountTensor; got DataFrame"):
+    with pytest.raises(ParameterError, match="expected a CountTensor; got DataFrame as `counts`"):
         model.partial(frame)
     with pytest.raises(LabelError, match="does not know"):
         model.partial(support)

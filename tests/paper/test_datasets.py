@@ -375,6 +375,8 @@ def test_a_sample_goes_by_the_paper_not_by_its_place(tmp_path: Path) -> None:
     second.write_text(json_lines(papers[:1501]))
     assert build_dataset("dblp", tmp_path, sample=0.2) == sample
     assert build_dataset("dblp", tmp_path, sample=0.2, random_state=1) != sample
+    drawn = [build_dataset("dblp", tmp_path, sample=0.2, random_state=None) for _ in range(2)]
+    assert drawn[0] != drawn[1]
     assert build_dataset("dblp", tmp_path, sample=1.0).shape[1] == 2000
     for share in (0, 1.5, "x", float("nan")):
         with pytest.raises(ParameterError, match="`sample` must be a share"):

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import tallyfold as tf
 from tallyfold import MODELS
 from tallyfold.cli.model_tables import report
+from tallyfold.data.ordering import order_of
 from tallyfold.errors import DataError, LabelError, NotFittedError, ParameterError, StorageError
 from tallyfold.evaluation.metrics import METRICS
 from tallyfold.evaluation.scaling import component_places
@@ -30,7 +31,6 @@ from tallyfold.report.explorer.entities import limits, packed
 from tallyfold.report.explorer.held_out import COMPLETE_SCORES, SCORES
 from tallyfold.report.explorer.page import SCRIPTS, page_text
 from tallyfold.report.explorer.payload import payload_of
-from tallyfold.report.ordering import order_of
 
 PACKAGE = files("tallyfold.report.explorer")
 

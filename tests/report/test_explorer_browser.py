@@ -174,6 +174,25 @@ def test_more_labels_can_be_shown(page):
     assert page.evaluate("document.activeElement.className") == "label"
 
 
+# -- in a notebook ---------------------------------------------------------------------------------
+
+
+def test_the_frame_of_a_notebook_works_and_stays_where_it_is(visit, model, tmp_path):
+    (tmp_path / "notebook.html").write_text(
+        f"<!doctype html><title>n</title><link rel=icon href=data:,>{model.explore()._repr_html_()}"
+    )
+    page = visit((tmp_path / "notebook.html").as_uri())
+    inside = page.frame_locator("iframe")
+    first = inside.locator("#detail-title").inner_text()
+    inside.locator("#list button").nth(1).click()
+    assert inside.locator("#detail-title").inner_text() != first
+    inside.locator("#lambda").fill("0")
+    frame = page.frames[1]
+    frame.wait_for_function("location.hash.includes('relevance=0')")
+    assert frame.url.startswith("about:srcdoc#")
+    assert inside.locator("#lambda-value").inner_text() == "0.00"
+
+
 # -- relevance -------------------------------------------------------------------------------------
 
 

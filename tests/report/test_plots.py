@@ -19,15 +19,16 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 import tallyfold as tf
+from tallyfold.data.ordering import places_of
 from tallyfold.errors import DataError, LabelError, ParameterError
-from tallyfold.evaluation.profiles import profile, top_entities
+from tallyfold.evaluation.profiles import profile, top
 from tallyfold.evaluation.scaling import scaling
 from tallyfold.evaluation.search.rank import RankChoice
+from tallyfold.evaluation.stability import Stability
 from tallyfold.models.base import CountModel
 from tallyfold.probability.counts import COUNTS
 from tallyfold.probability.mixture import CountMixture
 from tallyfold.report import plots
-from tallyfold.report.ordering import places_of
 from tallyfold.report.plots.calibration import mean_pit
 from tallyfold.report.plots.legible import legible
 from tallyfold.report.plots.style import COLOURS, value_limit
@@ -92,9 +93,18 @@ POINTS = pd.DataFrame(
     {"label": NASTY, "x": np.arange(8.0), "y": np.arange(8.0) ** 2, "genre": [*"aabbccd", None]}
 )
 
+
+def stable(model):
+    """Return what `stability` would, of two fits."""
+    number = int((~model.posterior_.switched_off()).sum())
+    overlaps = np.linspace(0.1, 0.9, 2 * number).reshape(2, number)
+    return Stability(model, "log-pmf-positive", pd.DataFrame(), overlaps, [])
+
+
 FIGURES = {
     "component_bars": lambda m, t, ax: plots.component_bars(m, 0, "word", ax=ax),
     "components_grid": lambda m, t, ax: plots.components_grid(m, 1, ax=ax),
+    "stability_bars": lambda m, t, ax: plots.stability_bars(stable(m), ax=ax),
     "time_course": lambda m, t, ax: plots.time_course(m, "year", named_by="word", ax=ax),
     "factor_profile": lambda m, t, ax: plots.factor_profile(m, "word", NASTY[:2], ax=ax),
     "top_entities_bars": lambda m, t, ax: plots.top_entities_bars(
@@ -328,7 +338,7 @@ def test_time_course_follows_the_order_of_the_labels():
         plots.time_course(model, "word")
     with pytest.raises(ParameterError, match="at most 8 components; got 9"):
         plots.time_course(model, "year", [0] * 9)
-    with pytest.raises(ParameterError, match="`component` must be from 0 to 1"):
+    with pytest.raises(ParameterError, match="a component must be a number from 0 to 1"):
         plots.time_course(model, "year", [2])
     with pytest.raises(ParameterError, match="`components` must be a list"):
         plots.time_course(model, "year", 1)
@@ -387,7 +397,7 @@ def test_profiles_are_those_of_the_model(model):
 
 def test_top_entities_from_a_model_and_from_a_frame_are_one(model):
     given = {"user": "user 1"}
-    frame = top_entities(model, "word", given, top=5)
+    frame = top(model, "word", given, top=5)
     by_model = plots.top_entities_bars(model, "word", given, top=5)
     by_frame = plots.top_entities_bars(frame, "word", top=5)
     widths = [bar.get_width() for bar in by_model.patches]
@@ -576,7 +586,7 @@ def test_dots_stand_beside_the_published_ones():
     ("call", "error", "words"),
     [
         (lambda m: plots.component_bars(m, 3, "word"), ParameterError, "from 0 to 2"),
-        (lambda m: plots.component_bars(m, -1, "word"), ParameterError, "non-negative"),
+        (lambda m: plots.component_bars(m, -1, "word"), ParameterError, "got -1"),
         (lambda m: plots.component_bars(m, 0, "wrod"), LabelError, "no axis 'wrod'"),
         (lambda m: plots.component_bars(m, 0, "word", top=0), ParameterError, "`top`"),
         (lambda m: plots.component_bars(m, 0, "word", level=1), ParameterError, "`level`"),

@@ -20,10 +20,12 @@ from tallyfold.cli.demo import demo
 from tallyfold.cli.describe import describe
 from tallyfold.cli.fit import fit
 from tallyfold.cli.model_cells import fold_in, predict, surprise, update
+from tallyfold.cli.model_components import edit, explain
 from tallyfold.cli.model_tables import components, profile, report, top
 from tallyfold.cli.processes import COMMAND_LINE, speaks
 from tallyfold.cli.reproduce import reproduce
 from tallyfold.cli.search import rank, tune
+from tallyfold.cli.stability import stability
 from tallyfold.cli.terminal import end_quietly_with_the_reader, say_aside
 from tallyfold.errors import (
     ConvergenceWarning,
@@ -39,6 +41,15 @@ SAID_HERE = {
     "axes=": "--axes A,B,...",
     "value=": "--value COLUMN or --count-rows",
     "delimiter=": "--delimiter SIGN",
+    "missing='drop'": "--missing drop",
+    "missing='label'": "--missing label",
+    "repeated='sum'": "--repeated sum, mean, last or max",
+    "`repeated`": "--repeated",
+    "(top=, min_nonzeros=)": "--top AXIS=N, --min-nonzeros AXIS=N",
+    "(n_components=)": "--components K",
+    "`sql`": "--query SQL",
+    "`connection_or_uri`": "--database URI",
+    "`missing`": "--missing",
     "bad_lines=": "--bad-lines skip",
     "encoding=": "--encoding NAME",
     "columns=": "--columns A,B,...",
@@ -77,7 +88,8 @@ app = typer.Typer(
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Start": (demo, describe, convert, split),
     "Fit and compare": (fit, compare, tune, rank),
-    "Ask a model": (score, predict, components, top, profile, surprise, fold_in, update, report),
+    "Ask a model": (score, predict, surprise, fold_in, update, report),
+    "Components": (components, explain, top, profile, stability, edit),
     "The paper": (reproduce,),
 }
 """The verbs, in the order and the groups that the help shows."""

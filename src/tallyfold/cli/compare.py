@@ -13,6 +13,7 @@ from tallyfold.cli.terminal import (
     number,
     print_json,
     say,
+    say_dropped,
     show_table,
 )
 from tallyfold.errors import ParameterError, printable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tallyfold.models.base import CountModel
 
 TRAIN = "Counts it was fitted on, to score constant, main effects and margins beside it."
+Train = Annotated[list[str] | None, option("FILE", TRAIN)]
 FLOORS = ("constant", "main-effects", "margins")
 """Baselines that are always scored with the models."""
 
@@ -106,6 +108,7 @@ def compare(
         chosen_metrics(metrics, None, has_train=True)  # what is wrong is refused at once
     options.check_share("--holdout", holdout)
     tensor = reading.counts(files)
+    say_dropped(tensor, aside=True)
     model_parameters.decide_zeros(chosen.values(), tensor, silent=as_json)
     treated = zeros_of(chosen.values(), tensor)
     names = ["log-pmf-positive", "mae-mean", "mae-median"]
@@ -203,7 +206,7 @@ def score(
     folder: model_cells.Folder,
     files: options.Files,
     reading: options.Reading,
-    train: Annotated[list[str] | None, option("FILE", TRAIN)] = None,
+    train: Train = None,
     metrics: options.Metrics = None,
     unknown: model_cells.UnknownCells = "error",
     as_json: options.AsJson = False,
@@ -227,7 +230,7 @@ def score(
         chosen_metrics(metrics, None, has_train=train is not None)
     test = model_cells.counts_for(model, files, reading)
     test = model_cells.known_cells(model, test, unknown)
-    cells = None if train is None else model_cells.counts_for(model, train, reading)
+    cells = None if train is None else model_cells.counts_for(model, train, reading.of_files())
     zeros, has_part = model.zeros_for(cells or test), test.part is not None
     names = chosen_metrics(metrics, zeros, has_train=train is not None, has_part=has_part)
     scores = scored(model, test, names, cells)

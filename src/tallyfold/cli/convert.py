@@ -18,30 +18,34 @@ CELLS = (
     "Draw among cells with a count, or hide a share of all, for models of observed zeros. auto "
     "(the default): the former if the values look like ratings, else the latter."
 )
-Source = Annotated[str, argument("IN", "File to read, or a quoted glob.")]
+SOURCES = "Files to read, a quoted glob, or - for CSV (none with --query); then "
 
 
 @options.with_reading(*options.READING)
 def convert(
-    source: Source,
-    target: Annotated[str, argument("OUT", "File to write; its ending decides.")],
+    places: Annotated[
+        list[str], argument("IN... OUT", SOURCES + "the file to write; its ending decides.")
+    ],
     reading: options.Reading,
 ) -> None:
-    """Read counts from one file and write them in another format.
+    """Read counts from files, or by a query, and write them in another format.
 
     The ending of OUT decides the format. Rows of the same cell are added up,
-    so an event table becomes a table of counts.
+    so an event table becomes a table of counts; --repeated takes one of them.
 
     \b
     [bold]Examples[/]
       tallyfold convert events.csv.gz counts.parquet --axes user,page,day
       tallyfold convert ratings.csv ratings.npz --axes user,movie --value stars
       tallyfold convert counts.npz counts.tns
+      zcat events.csv.gz | tallyfold convert - counts.npz --axes user,page
+      tallyfold convert sales.npz --axes customer,product --database shop.db \\
+          --query 'SELECT customer, product FROM sales'
     """  # noqa: D301
     from tallyfold.data.formats import write_counts
 
-    refuse_inputs(target, [source])
-    tensor = reading.counts([source])
+    sources, (target,) = _divided(places, ["OUT"], reading)
+    tensor = reading.counts(sources)
     write_counts(tensor, target)
     say_dropped(tensor)
     sizes = " x ".join(f"{size:,}" for size in tensor.shape)
@@ -50,9 +54,13 @@ def convert(
 
 @options.with_reading(*options.READING)
 def split(
-    source: Source,
-    train: Annotated[str, argument("TRAIN", "File to write the cells to fit on to.")],
-    test: Annotated[str, argument("TEST", "File to write the held-out cells to.")],
+    places: Annotated[
+        list[str],
+        argument(
+            "IN... TRAIN TEST",
+            SOURCES + "the files to write: cells to fit on, and held-out cells.",
+        ),
+    ],
     reading: options.Reading,
     holdout: Annotated[
         float | None, option("SHARE", f"Share to hold out: {USUAL_SHARE} if left out.")
@@ -83,7 +91,6 @@ def split(
       tallyfold split counts.npz train.npz test.npz --copies word
     """  # noqa: D301
     from tallyfold.data.formats import write_counts
-    from tallyfold.data.formats.files import ending_of
 
     options.check_share("--holdout", holdout)
     if cells not in ("auto", "nonzero", "all"):
@@ -96,18 +103,33 @@ def split(
         raise ParameterError(
             "--copies is for cells held out at random; it excludes --by-entity and --after."
         )
+    sources, (train, test) = _divided(places, ["TRAIN", "TEST"], reading)
     if Path(train).resolve() == Path(test).resolve():
         raise ParameterError(f"TRAIN and TEST must be two files; both are {train!r}.")
-    for target in (train, test):
-        ending_of(Path(target))
-        refuse_inputs(target, [source])
-    tensor = reading.counts([source])
+    tensor = reading.counts(sources)
     share = USUAL_SHARE if holdout is None else holdout
     parts = _parts(tensor, share, by_entity, after, cells, copies, seed)
     say_dropped(tensor)
     for file, part in ((train, parts.train), (test, parts.test)):
         write_counts(part, file)
         say(f"wrote {number_of(part.nnz, 'cell')} to {printable(file)}")
+
+
+def _divided(
+    places: list[str], targets: list[str], reading: options.Reading
+) -> tuple[list[str], list[str]]:
+    """Tell files to read from files to write, which stand last and must be neither read nor odd."""
+    from tallyfold.data.formats.files import ending_of
+
+    n_sources = len(places) - len(targets)
+    wanted = " ".join([*([] if reading.query else ["IN"]), *targets])
+    if n_sources < 0 or (n_sources == 0) != (reading.query is not None):
+        raise ParameterError(f"{wanted} must be named; got {' '.join(places)}.")
+    sources, written = places[:n_sources], places[n_sources:]
+    for target in written:
+        ending_of(Path(target))
+        refuse_inputs(target, sources)
+    return sources, written
 
 
 def _parts(

@@ -9,7 +9,7 @@ from rich.filesize import decimal
 
 from tallyfold.cli import options
 from tallyfold.cli.options import option
-from tallyfold.cli.terminal import console, duration, print_json, say, show_table
+from tallyfold.cli.terminal import console, print_json, say, show_table
 from tallyfold.errors import printable
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def describe(
 ) -> None:
     """Describe the counts in a file: sizes, density, values, busiest labels.
 
-    Of the folder of a fitted model: what it is, its gate, how it was fitted.
+    Of the folder of a fitted model: its card, which says what it is, what it was
+    fitted to and how, and its scores on cells that fit --holdout held out.
     Reads Parquet, CSV, TSV and JSON lines (also .gz and .zst), FROSTT .tns
     and .npz. What a filter or a rule left out is listed. The time and memory
     of a fit are an order of magnitude, for one core.
@@ -67,38 +68,20 @@ def describe(
 def _describe_model(folder: str, as_json: bool) -> None:
     """Say what a saved model is, and how it was fitted."""
     from tallyfold.models.storage import load
-    from tallyfold.report.explorer.payload import fit_entry
 
-    model = load(folder)
-    fit = fit_entry(model)
-    facts = {
-        "model": model.name,
-        "axes": " x ".join(f"{printable(axis.name)} {len(axis):,}" for axis in model.axes_),
-        "zeros": model.fitted_.parameters["zeros"],
-        "gate": fit["gate"],
-        "whether": fit["whether"],
-        "how many": fit["amount"] or fit["likelihood"],
-        "parameters": ", ".join(
-            f"{each['name']}={each['value']}" for each in fit["parameters"] if not each["default"]
-        ),
-        "iterations": len(fit["history"]),
-        "ended because": fit["ended"],
-        "validation score": fit["validation"],
-    }
+    card = load(folder).card()
     if as_json:
-        print_json(facts | {"gate": model.fitted_.gate, "parameters": model.fitted_.parameters})
-        return
-    for name, value in facts.items():
-        if value not in (None, ""):
-            say(f"{name}: {printable(value)}")
+        print_json(card.facts)
+    else:
+        say(str(card))
 
 
 def facts_of(tensor: "CountTensor", busiest: int = 5) -> dict[str, Any]:
     """Return what there is to say of a tensor, as plain values that JSON can hold."""
     import numpy as np
 
-    from tallyfold.evaluation.fit_cost import fit_cost
     from tallyfold.models.complete_logs import zeros_of
+    from tallyfold.models.fit_cost import fit_cost
 
     values, cells = np.unique(tensor.counts, return_counts=True)
     return {
@@ -114,6 +97,7 @@ def facts_of(tensor: "CountTensor", busiest: int = 5) -> dict[str, Any]:
         "axes": [_axis_facts(tensor, position, busiest) for position in range(len(tensor.axes))],
         "dropped": [str(record) for record in tensor.dropped],
         "bytes": tensor.nbytes,
+        "fingerprint": tensor.fingerprint(),
         "fit": {"model": "vae-bptf", "components": 10, **fit_cost(tensor, 10)._asdict()},
     }
 
@@ -156,6 +140,7 @@ def _histogram(values: list[int], cells: list[int]) -> list[dict[str, int]]:
 def show(facts: dict[str, Any], out: "Console") -> None:
     """Print the facts for a person."""
     from tallyfold.data.summary import percent
+    from tallyfold.inference.fit.progress import duration
 
     names = " x ".join(printable(axis["name"]) for axis in facts["axes"])
     sizes = " x ".join(f"{axis['size']:,}" for axis in facts["axes"])
@@ -174,6 +159,7 @@ def show(facts: dict[str, Any], out: "Console") -> None:
         out.print(f"{what}: roughly {least} to {most}, {decimal(fit['bytes'])}")
     for line in facts["dropped"]:
         out.print(f"left out: {printable(line)}", markup=False)
+    out.print(f"fingerprint {facts['fingerprint']}")
     tables = [_histogram_table(facts, out.options.ascii_only), _axes_table(facts)]
     tables += [_busiest_table(axis) for axis in facts["axes"] if axis["busiest"]]
     for each in tables:

@@ -12,7 +12,7 @@ import typer
 from tallyfold.cli import model_folder, model_parameters, options
 from tallyfold.cli.compare import Scores, chosen_metrics, scored, show_scores
 from tallyfold.cli.options import option
-from tallyfold.cli.processes import Processes, in_many, run_in, speaks
+from tallyfold.cli.processes import Processes, in_many, refuse_standard_input, run_in, speaks
 from tallyfold.cli.progress import INTERRUPTED, noted_interrupt, shown_progress
 from tallyfold.cli.terminal import number_of, print_json, say, say_aside, say_dropped
 from tallyfold.errors import ParameterError, printable
@@ -36,9 +36,7 @@ def fit(
     files: options.Files,
     out: Annotated[str, option("FOLDER", "Where to save the model.", "--out", "-o")],
     reading: options.Reading,
-    model: Annotated[
-        str | None, option("NAME", "Which model: vae-bptf if left out.", rich_help_panel="Model")
-    ] = None,
+    model: model_parameters.Model = None,
     components: model_parameters.Components = None,
     zeros: model_parameters.Zeros = None,
     max_iter: model_parameters.MaxIter = None,
@@ -98,7 +96,10 @@ def fit(
                 "--processes."
             )
         if processes is not None and processes > 1 and not in_many():
-            run_in(processes, files)
+            refuse_standard_input(files)
+            with model_folder.held_model_folder(out, overwrite, resume):
+                _check_fit(chosen, reading.counts(files), processes)
+            run_in(processes)
             return
 
         def read() -> "CountTensor":
@@ -109,6 +110,13 @@ def fit(
             return tensor
 
         fit_run.run(chosen, read, holdout, seed or 0, refit)
+
+
+def _check_fit(model: "CountModel", tensor: "CountTensor", processes: int) -> None:
+    """Refuse what the processes would refuse: before they start, and once."""
+    model = type(model)(**model.get_params())
+    model_parameters.decide_zeros([model], tensor, silent=True)
+    model.check_fit(tensor, processes)
 
 
 class FitRun:
@@ -146,8 +154,11 @@ class FitRun:
             if holdout is not None:
                 self._fit("training part")
                 scores = self._scores() if self.group.first else {}
+                self._keep(scores)
             if last == "all cells":
                 self._fit("all cells")
+                if holdout is not None:
+                    self._keep(scores, refitted=True)
         if self.group.first:
             model_folder.clear_checkpoint(self.out)
             self._report(self.tensors[last], scores)
@@ -199,6 +210,20 @@ class FitRun:
             say("")
         return scores
 
+    def _keep(self, scores: Scores, refitted: bool = False) -> None:
+        """Save the model with its scores on held-out cells."""
+        from tallyfold.models.record import HeldOut
+
+        def save() -> None:
+            plain = {
+                name: {m: None if v is None or v != v else float(v) for m, v in each.items()}
+                for name, each in scores.items()
+            }
+            self.model._keep_held_out(HeldOut(self.tensors["test part"].nnz, plain, refitted))
+            self.model.save(self.out)
+
+        self.group.broadcast(save)
+
     def _fit(self, what: str) -> None:
         """Fit one of the tensors and save; after Ctrl-C save what is there, say so and end."""
         from tallyfold.inference.distributed.scatter import scatter
@@ -216,6 +241,7 @@ class FitRun:
                 resume=self.resume,
                 callbacks=callbacks,
                 groups=options.groups_of(part, self.copies),
+                verbose=False,
             )
         self.seconds = time.perf_counter() - start
         self.group.broadcast(lambda: self.model.save(self.out))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from tallyfold.cli import model_folder, options
 from tallyfold.cli.files import STREAM, check_rows_target, files_of, write_tables
 from tallyfold.cli.options import Reading, argument, option
-from tallyfold.cli.terminal import number_of, print_json, say, say_aside, show_frame
+from tallyfold.cli.terminal import number_of, print_json, say, say_aside, say_dropped, show_frame
 from tallyfold.errors import LabelError, ParameterError, printable
 
 if TYPE_CHECKING:
@@ -50,19 +50,20 @@ def load_model(folder: str) -> "CountModel":
 
 def counts_for(model: "CountModel", files: Sequence[str], reading: Reading) -> "CountTensor":
     """Read counts on the axes of a model; labels get the types that the model's have."""
-    from tallyfold.data.labels import with_types_of
+    from tallyfold.data.labels import with_bins_of, with_types_of
 
     names = [axis.name for axis in model.axes_]
     with files_of(files) as paths:
-        if reading.keywords or not _holds_axes(paths):
+        if reading.query is not None or reading.keywords or (paths and not _holds_axes(paths)):
             reading.keywords["axes"] = names
         tensor = reading.counts(paths)
+    say_dropped(tensor, aside=True)
     if set(tensor.names) != set(names):
         raise LabelError(
-            f"the counts must have the model's axes {', '.join(names)}; {files[0]} has "
+            f"the counts must have the model's axes {', '.join(names)}; they have "
             f"{', '.join(tensor.names)}."
         )
-    return with_types_of(tensor, model.axes_)
+    return with_types_of(with_bins_of(tensor, model.axes_), model.axes_)
 
 
 def known_cells(

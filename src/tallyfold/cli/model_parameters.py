@@ -21,6 +21,8 @@ DEFAULT = "vae-bptf"
 
 
 _model = functools.partial(option, rich_help_panel="Model")
+MODEL = f"Which model: {DEFAULT} if left out."
+Model = Annotated[str | None, _model("NAME", MODEL)]
 SET = "Any parameter of the model; none, true and false are words. Repeatable."
 Set = Annotated[list[str] | None, _model("NAME=VALUE", SET, "--set")]
 CONFIG = (

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.filesize import decimal
 
 from tallyfold.cli import options
+from tallyfold.cli.compare import Train
 from tallyfold.cli.model_cells import Folder, Level, counts_for, load_model
+from tallyfold.cli.model_components import Component, component_of
 from tallyfold.cli.options import AsJson, option
 from tallyfold.cli.terminal import print_json, say, show_frame
 from tallyfold.errors import ParameterError, printable
@@ -24,7 +26,7 @@ def components(
         list[str] | None, option("AXIS", "Which axis. Repeatable; all if left out.")
     ] = None,
     most: Annotated[int, option("N", "How many labels of each.", "--top", min=1)] = 10,
-    component: Annotated[int | None, option("K", "One component only, by its number.")] = None,
+    component: Component = None,
     by: Annotated[
         str | None,
         option("ORDER", "sure (as it comes), probability, relevance or frex."),
@@ -54,14 +56,12 @@ def components(
     model = load_model(folder)
     names = axis or [each.name for each in model.axes_]
     n_components = model.posterior_.n_components
-    if component is not None and not 0 <= component < n_components:
-        raise ParameterError(f"--component must be from 0 to {n_components - 1}; got {component}.")
     asked: dict[str, Any] = {"by": by, "relevance": relevance}
     if component is not None:
         asked["least"] = 0.0  # one that is asked for is shown
     frames = {name: model.components(name, most, **asked) for name in names}
     known = list(frames[names[0]]["component"].unique())
-    chosen = known if component is None else [component]
+    chosen = known if component is None else [component_of(model, component)]
     if as_json:
         rows = pd.concat([frame.assign(axis=name) for name, frame in frames.items()])
         print_json(rows[rows["component"].isin(chosen)])
@@ -69,9 +69,11 @@ def components(
     for number in chosen:
         for name, frame in frames.items():
             part = frame[frame["component"] == number]
-            share = 100 * part["share"].iloc[0]
-            title = f"Component {number}, {share:.0f} % of the rate: {printable(name)}"
-            show_frame(title, part[["label", *WEIGHTS]], WEIGHTS)
+            called, share = part["name"].iloc[0], 100 * part["share"].iloc[0]
+            title = f"Component {number}, {called}, {share:.0f} % of the rate: {name}"
+            if part.get("stability") is not None:
+                title += f" (stability {part['stability'].iloc[0]:.2f})"
+            show_frame(printable(title), part[["label", *WEIGHTS]], WEIGHTS)
             say("")
     _say_switched_off(n_components - len(known), n_components)
     if all((frame["low"] == frame["high"]).all() for frame in frames.values()):
@@ -98,7 +100,7 @@ def top(
       tallyfold top model --for author="Ada Lovelace" --axis word
       tallyfold top model --for author=Ann --for year=2010 --axis word --top 20
     """  # noqa: D301
-    from tallyfold.evaluation.profiles import top_entities
+    from tallyfold.evaluation.profiles import top as top_of
 
     model = load_model(folder)
     asked: dict[str, Any] = {}
@@ -107,7 +109,7 @@ def top(
         if name in asked:
             raise ParameterError(f"--for is given twice for axis {name!r}.")
         asked[name] = label
-    frame = top_entities(model, axis, asked, top=most, random_state=seed)
+    frame = top_of(model, axis, asked, top=most, random_state=seed)
     if as_json:
         print_json({"axis": axis, "for": asked, "top": frame})
         return
@@ -148,17 +150,13 @@ def profile(
         say("\nThis model has no posterior: low and high are the mean.")
 
 
-@options.with_reading(*options.READING_FOR_MODEL)
+@options.with_reading(*options.FILES_FOR_MODEL)
 def report(
     folder: Folder,
     reading: options.Reading,
     out: Annotated[str, option("FILE", "The page to write.", "--out", "-o")] = "report.html",
-    test: Annotated[
-        str | None, option("FILE", "Held-out counts, for scores and calibration.")
-    ] = None,
-    train: Annotated[
-        str | None, option("FILE", "Counts it was fitted on, to score constants beside it.")
-    ] = None,
+    test: Annotated[list[str] | None, option("FILE", "Held-out counts, for scores.")] = None,
+    train: Train = None,
     title: Annotated[str | None, option(None, "What stands at the top of the page.")] = None,
     show: Annotated[bool, option(None, "Open the page in a browser.", "--open")] = False,
     axes: options.Axes = None,
@@ -173,7 +171,7 @@ def report(
     [bold]Examples[/]
       tallyfold report model --out report.html
       tallyfold report model --test test.parquet --train train.parquet --open
-      tallyfold report model --test new.csv --value count --bin day=month
+      tallyfold report model --test new.csv --value count
     """  # noqa: D301
     from tallyfold.report.explorer import write_report
 
@@ -182,8 +180,8 @@ def report(
     if axes is not None and set(options.names(axes)) != set(known):
         raise ParameterError(f"--axes must be the model's, {','.join(known)}; got {axes!r}.")
     tensors = {
-        name: None if file is None else counts_for(model, [file], reading)
-        for name, file in (("test", test), ("train", train))
+        name: None if files is None else counts_for(model, files, reading)
+        for name, files in (("test", test), ("train", train))
     }
     file = write_report(
         model,

@@ -4,6 +4,7 @@ import csv
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,7 +29,8 @@ def argument(metavar: str, words: str) -> Any:
     return typer.Argument(metavar=metavar, help=words)
 
 
-Files = Annotated[list[str], argument("FILE", "One file, several, a quoted glob, or - for CSV.")]
+FILES = "One file, several, a quoted glob, or - for CSV; none with --query."
+Files = Annotated[list[str], argument("FILE", FILES)]
 AsJson = Annotated[bool, option(None, "Write one JSON object, for a program to read.", "--json")]
 COPIES = (
     "Hold out cells together that are near copies along this axis, such as the same word in the "
@@ -50,6 +52,22 @@ MIN_NONZEROS = "Keep labels with at least N cells, until that holds for all. Rep
 MinNonzeros = Annotated[list[str] | None, _data("AXIS=N", MIN_NONZEROS)]
 TOP = "Keep the N labels with the most counts. Repeatable."
 Top = Annotated[list[str] | None, _data("AXIS=N", TOP)]
+REPEATED = (
+    "What the rows of one cell become: their sum (the default), their mean (rounded), the last, "
+    "the largest; or stop."
+)
+Repeated = Annotated[str | None, _data("sum|mean|last|max|error", REPEATED)]
+MISSING = (
+    "Rows that lack a label or a count: stop (the default), leave them out, or give those without "
+    "a label one of their own, (missing)."
+)
+Missing = Annotated[str | None, _data("error|drop|label", MISSING)]
+QUERY = "Read what a database answers to this query, in the place of files."
+Query = Annotated[str | None, _data("SQL", QUERY)]
+DATABASE = (
+    "The database that --query asks: postgresql://..., sqlite:///..., duckdb:///... or a file."
+)
+Database = Annotated[str | None, _data("URI", DATABASE)]
 DELIMITER = "What separates the columns of a CSV file, if not a comma."
 Delimiter = Annotated[str | None, _data("SIGN", DELIMITER)]
 
@@ -58,13 +76,19 @@ READING = {
     "value": Value,
     "count_rows": CountRows,
     "bins": Bins,
+    "repeated": Repeated,
+    "missing": Missing,
     "min_nonzeros": MinNonzeros,
     "top": Top,
     "delimiter": Delimiter,
+    "query": Query,
+    "database": Database,
 }
-"""The options that say how to read a file of events."""
-READING_FOR_MODEL = ("value", "count_rows", "bins", "delimiter")
-"""Those among them for counts whose axes are a model's."""
+"""The options that say how to read a table of events."""
+FILES_FOR_MODEL = ("value", "count_rows", "bins", "repeated", "missing", "delimiter")
+"""Those among them for files of counts whose axes are a model's."""
+READING_FOR_MODEL = (*FILES_FOR_MODEL, "query", "database")
+"""Those for counts, from files or by a query, whose axes are a model's."""
 
 
 class Reading:
@@ -75,17 +99,30 @@ class Reading:
         value: str | None,
         count_rows: bool,
         bins: list[str] | None,
+        repeated: str | None,
+        missing: str | None,
         delimiter: str | None,
         axes: str | None = None,
         min_nonzeros: list[str] | None = None,
         top: list[str] | None = None,
+        query: str | None = None,
+        database: str | None = None,
     ) -> None:
+        if (query is None) != (database is None):
+            raise ParameterError(
+                "--query SQL and --database URI go together: what to ask, and which database."
+            )
+        if query is not None and delimiter is not None:
+            raise ParameterError("--delimiter is for files; --query has none. Leave it out.")
+        self.query, self.database = query, database
         if count_rows and value is not None:
             raise ParameterError("--value and --count-rows exclude each other.")
         keywords: dict[str, Any] = {
             "axes": None if axes is None else names(axes),
             "value": value,
             "bins": pairs("--bin", bins),
+            "repeated": repeated,
+            "missing": missing,
             "min_nonzeros": numbers("--min-nonzeros", min_nonzeros),
             "top": numbers("--top", top),
             "delimiter": delimiter,
@@ -94,12 +131,35 @@ class Reading:
         if count_rows:
             self.keywords["value"] = None
 
+    def of_files(self) -> "Reading":
+        """Return how to read files beside what is read by a query."""
+        copied = copy(self)
+        copied.query = copied.database = None
+        copied.keywords = dict(self.keywords)
+        return copied
+
     def counts(self, files: Sequence[str]) -> "CountTensor":
-        """Read counts from one file, several, or standard input."""
+        """Read counts from one file, several, standard input, or by a query."""
         from tallyfold.data.formats import read_counts
 
+        if self.query is not None:
+            return self._asked(files)
+        if not files:
+            raise ParameterError(
+                "there is nothing to read: name a file, - for standard input, or say --query and "
+                "--database."
+            )
         with files_of(files) as paths:
             return read_counts(paths[0] if len(paths) == 1 else paths, **self.keywords)
+
+    def _asked(self, files: Sequence[str]) -> "CountTensor":
+        from tallyfold.data.query import read_query
+
+        if files:
+            raise ParameterError(f"--query takes the place of files; got {files[0]!r}, too.")
+        if "axes" not in self.keywords:
+            raise ParameterError("--query needs --axes: which columns of the answer are the axes.")
+        return read_query(self.database, self.query or "", **self.keywords)
 
 
 def with_reading(*names: str) -> Callable[[Verb], Verb]:
@@ -113,12 +173,17 @@ def with_reading(*names: str) -> Callable[[Verb], Verb]:
     ]
 
     def decorated(verb: Verb) -> Verb:
-        given = inspect.signature(verb).parameters.values()
+        given = [
+            each.replace(default=None) if each.name == "files" else each
+            for each in inspect.signature(verb).parameters.values()
+        ]
         shown = [new for each in given for new in (own if each.name == "reading" else [each])]
 
         @functools.wraps(verb)
         def run(**arguments: Any) -> None:
             found = {name: arguments.pop(name) for name in names}
+            if "files" in arguments:
+                arguments["files"] = arguments["files"] or []
             verb(reading=Reading(**found), **arguments)
 
         signature = inspect.Signature([each.replace(kind=kind) for each in shown])
@@ -181,9 +246,9 @@ def numbers(option: str, texts: list[str] | None) -> dict[str, int] | None:
 
 def groups_of(tensor: "CountTensor", copies: str | None) -> "CellGroups | None":
     """Return the groups of cells that --copies keeps together."""
-    from tallyfold.data.near_copies import near_copies
+    from tallyfold.data.near_copies import groups_along
 
-    return None if copies is None else near_copies(tensor, copies)
+    return groups_along(tensor, copies)
 
 
 def check_share(option: str, share: float | None) -> None:

@@ -31,16 +31,20 @@ def in_many() -> bool:
     return processes_started()[1] > 1
 
 
-def run_in(number: int, files: list[str]) -> None:
-    """Run this command, which reads these files, in several processes and end as they end."""
-    from torch.distributed.elastic.multiprocessing.api import SignalException
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-
+def refuse_standard_input(files: list[str]) -> None:
+    """Refuse to read what only one process can read."""
     if "-" in files:
         raise ParameterError(
             "standard input ('-') cannot be shared by several processes; save it in a file first."
         )
+
+
+def run_in(number: int) -> None:
+    """Run this command in several processes and end as they end."""
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
     for name in [*logging.root.manager.loggerDict]:  # they show tracebacks
         if name.startswith("torch.distributed"):
             logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tallyfold.cli.files import refuse_unwritable
-from tallyfold.cli.terminal import console, duration, say_aside
+from tallyfold.cli.terminal import console, say_aside
 from tallyfold.errors import InterruptedWarning, ParameterError
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ GO_ON = "run the same command to go on"
 
 LOG_SECONDS = 30
 """Seconds between two lines where there is no terminal."""
-RECENT = 10
-"""Iterations that the remaining time is estimated from: first ones may be quicker or slower."""
 
 Show = Callable[[float, int, str, bool], None]
 
@@ -87,35 +85,21 @@ def end(interrupted: bool, has_result: bool, kept: bool) -> None:
 @contextmanager
 def shown_progress(what: str) -> Iterator["Callable[[Progress], None]"]:
     """Give a callback that shows a fit on standard error: a bar, or now and then a line."""
-    seconds: list[float] = []
-    last_line = time.monotonic()
+    from tallyfold.inference.fit.progress import Words
+
+    words, last_line = Words(), time.monotonic()
     with progress() as show:
 
         def callback(step: "Progress") -> None:
             nonlocal last_line
-            iteration = step.iteration
-            if iteration.number == 1:
-                seconds.clear()  # another member of a mixture of fits begins
-            seconds.append(iteration.seconds)
             log = time.monotonic() - last_line >= LOG_SECONDS
             last_line = time.monotonic() if log else last_line
-            left = _seconds_left(seconds, iteration.number, step.max_iter)
-            words = [f"objective {iteration.objective:.5g}"]
-            if iteration.validation is not None:
-                words.append(f"held out {iteration.validation:.4f}")
-            words.append(f"up to {duration(left)} left")
-            line = ", ".join(words)
+            line, number = words(step), step.iteration.number
             if log:
-                line = f"{what}: iteration {iteration.number} of {step.max_iter}, {line}"
-            show(iteration.number, step.max_iter, line, log)
+                line = f"{what}: iteration {number} of {step.max_iter}, {line}"
+            show(number, step.max_iter, line, log)
 
         yield callback
-
-
-def _seconds_left(seconds: list[float], number: int, max_iter: int) -> float:
-    recent = seconds[-RECENT - 1 :]
-    each = (recent[-1] - recent[0]) / (len(recent) - 1) if len(recent) > 1 else recent[0] / number
-    return each * (max_iter - number)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tallyfold.cli import model_parameters, options
 from tallyfold.cli.options import option
 from tallyfold.cli.progress import GO_ON, check_targets, end, interruptible, progress
-from tallyfold.cli.terminal import number_of, print_json, say, show_frame
+from tallyfold.cli.terminal import number_of, print_json, say, say_dropped, show_frame
 from tallyfold.errors import InferenceError, ParameterError, printable
 from tallyfold.evaluation.search.study import SEARCH_FILE, shown_place
 
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from tallyfold.evaluation.search.tune import SearchProgress
     from tallyfold.models.base import CountModel
 
-Model = Annotated[str, option("NAME", "Which model, such as bptf.")]
-SET = "A parameter that stays fixed. Repeatable."
-Set = Annotated[list[str] | None, option("NAME=VALUE", SET, "--set")]
-Zeros = Annotated[str | None, option("auto|missing|observed", model_parameters.ZEROS)]
 Folds = Annotated[int, option("K", "Parts of the cross-validation.")]
 Metric = Annotated[str | None, option("NAME", "Score to choose by, if not the model's own.")]
 HOLDOUT = "Share of the cells to set aside first, for a test that comes later."
@@ -39,6 +35,7 @@ RANK_FORMATS = {
     **dict.fromkeys(("mean", "se", *HEADS.values()), ".4f"),
     "failed": "",
     "seconds": ".1f",
+    "stability": ".3f",
 }
 
 
@@ -46,9 +43,9 @@ RANK_FORMATS = {
 def tune(
     files: options.Files,
     reading: options.Reading,
-    model: Model = "vae-bptf",
-    zeros: Zeros = None,
-    fixed: Set = None,
+    model: model_parameters.Model = None,
+    zeros: model_parameters.Zeros = None,
+    fixed: model_parameters.Set = None,
     space: Annotated[
         str | None,
         option("NAME|FILE", "A space by name, or a JSON file of choices; else the model's own."),
@@ -60,6 +57,7 @@ def tune(
     folds: Folds = 5,
     metric: Metric = None,
     holdout: Holdout = 0.0,
+    copies: options.Copies = None,
     seed: Seed = 0,
     storage: Annotated[str, option("FILE|URL", STORAGE)] = SEARCH_FILE,
     study: Annotated[
@@ -90,8 +88,9 @@ def tune(
     given = model_parameters.settings(fixed, zeros=zeros)
     chosen = model_parameters.chosen_model(model, None, given)
     tensor = reading.counts(files)
+    say_dropped(tensor, aside=True)
     model_parameters.decide_zeros([chosen], tensor, silent=as_json)
-    tensor = _training_part(tensor, holdout, seed, chosen)
+    tensor = _training_part(tensor, holdout, seed, chosen, copies)
     with interruptible(GO_ON), progress() as shown:
         found = search_for(
             chosen,
@@ -100,6 +99,7 @@ def tune(
             folds,
             trials,
             metric=metric,
+            copies=copies,
             storage=storage,
             study=study,
             random_state=seed,
@@ -181,37 +181,46 @@ def _show_trials(found: "Search", out: Path | None) -> None:
 def rank(
     files: options.Files,
     reading: options.Reading,
-    model: Model = "vae-bptf",
-    zeros: Zeros = None,
-    fixed: Set = None,
+    model: model_parameters.Model = None,
+    zeros: model_parameters.Zeros = None,
+    fixed: model_parameters.Set = None,
     ranks: Annotated[str, option("A,B,...", "Numbers of components to try.")] = "1,2,3,5,8,13,20",
     best: Annotated[
         bool, option(None, "Choose the best, not the smallest within its error.", "--best")
     ] = False,
+    stability: Annotated[
+        bool, option(None, "Of those within its error, the most stable.", "--stability")
+    ] = False,
     folds: Folds = 5,
     metric: Metric = None,
     holdout: Holdout = 0.0,
+    copies: options.Copies = None,
     seed: Seed = 0,
     keep: Annotated[Path | None, option("FILE", "Keep scores here, to go on with later.")] = None,
     out: Annotated[Path | None, option("FILE", "Write the table as CSV.", "--out", "-o")] = None,
-    plot: Annotated[Path | None, option("FILE", "Draw the curve: .png, .svg or .pdf.")] = None,
+    plot: Annotated[Path | None, option("FILE", "Draw it: .png, .svg or .pdf.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Choose the number of components by cells that were held out.
 
     The smallest number is chosen that is not worse than the best by more than
-    one standard error of the difference, over the same folds.
+    one standard error of the difference, over the same folds. With --stability
+    it is not the smallest of these that is chosen, but the one whose components
+    are most alike in the fits of different folds.
 
     \b
     [bold]Examples[/]
       tallyfold rank events.parquet --axes author,word,year --ranks 1,2,5,10
       tallyfold rank counts.npz --model bptf --out ranks.csv --plot ranks.png
       tallyfold rank counts.npz --keep ranks.json
+      tallyfold rank papers.parquet --axes author,word,year --copies word
     """  # noqa: D301
     from tallyfold.data.formats.writing import written_whole
     from tallyfold.evaluation.search.rank import select_rank
     from tallyfold.report.plots import rank_curve
 
+    if best and stability:
+        raise ParameterError("--best and --stability exclude each other.")
     numbers = _ranks(ranks)
     options.check_share("--holdout", holdout or None)
     check_targets({"--out": out, "--plot": plot, "--keep": keep})
@@ -220,8 +229,9 @@ def rank(
     given = model_parameters.settings(fixed, zeros=zeros)
     estimator = model_parameters.chosen_model(model, None, given)
     tensor = reading.counts(files)
+    say_dropped(tensor, aside=True)
     model_parameters.decide_zeros([estimator], tensor, silent=as_json)
-    tensor = _training_part(tensor, holdout, seed, estimator)
+    tensor = _training_part(tensor, holdout, seed, estimator, copies)
     with interruptible("nothing was kept. Use --keep FILE"), progress() as shown:
         found = select_rank(
             tensor,
@@ -229,7 +239,9 @@ def rank(
             estimator,
             folds,
             not best,
+            stability=stability,
             metric=metric,
+            copies=copies,
             path=keep,
             random_state=seed,
             callback=lambda step: shown(*_rank_step(step, folds)),
@@ -289,7 +301,7 @@ def _show_ranks(found: "RankChoice", chosen: int | None) -> None:
 
 
 def _training_part(
-    tensor: "CountTensor", holdout: float, seed: int, model: "CountModel"
+    tensor: "CountTensor", holdout: float, seed: int, model: "CountModel", copies: str | None
 ) -> "CountTensor":
     """Set a part of the counts aside if asked to."""
     from tallyfold.data.split import split
@@ -298,7 +310,8 @@ def _training_part(
     if not holdout:
         return tensor
     hidden = hidden_from([model], tensor)
-    return split(tensor, holdout, cells=hidden, random_state=seed).train
+    groups = options.groups_of(tensor, copies)
+    return split(tensor, holdout, cells=hidden, random_state=seed, groups=groups).train
 
 
 def _show_errors(rows: "pd.DataFrame") -> None:

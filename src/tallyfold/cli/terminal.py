@@ -92,10 +92,14 @@ def say_aside(line: str) -> None:
     typer.echo(f"tallyfold: {printable(line)}", err=True)
 
 
-def say_dropped(tensor: "CountTensor") -> None:
-    """Print what was left out when a tensor was read."""
+def say_dropped(tensor: "CountTensor", *, aside: bool = False) -> None:
+    """Print what was left out when a tensor was read; or say it `aside`, beside an answer."""
     for record in tensor.dropped:
-        say(f"left out: {printable(record)}")
+        line = f"left out: {printable(record)}"
+        if aside:
+            say_aside(line)
+        else:
+            say(line)
 
 
 def show_table(
@@ -235,16 +239,3 @@ def number_of(count: int, noun: str) -> str:
 def number(value: float | None) -> str:
     """Return a number for a table, with four digits; a dash for a missing one."""
     return NOTHING if value is None or value != value else f"{value:.4f}"
-
-
-def duration(seconds: float) -> str:
-    """Return seconds for people.
-
-    Examples
-    --------
-    >>> duration(8.4), duration(200), duration(10_000)
-    ('8 s', '3 min', '2.8 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyfold.data.hashing import Hashes, label_hashes
+from tallyfold.data.missing import check_present
 from tallyfold.errors import LabelError, ShapeError
 
 MAX_LABELS = 2**31 - 1
@@ -33,6 +34,9 @@ class Axis:
         Anything Arrow can turn into an array of strings, integers, floats, booleans, dates or
         times. Labels must be distinct and none may be missing. They are kept in Arrow, so tens of
         millions of them need no Python objects.
+    unit
+        The unit that times were cut into to make these labels, such as ``"month"``: models
+        remember it, and cut the times that they are asked for.
 
     Examples
     --------
@@ -45,10 +49,10 @@ class Axis:
     2004
     """
 
-    __slots__ = ("_hashes", "_labels", "_name")
+    __slots__ = ("_hashes", "_labels", "_name", "_unit")
 
-    def __init__(self, name: str, labels: Any) -> None:
-        self._name = checked_name(name)
+    def __init__(self, name: str, labels: Any, unit: str | None = None) -> None:
+        self._name, self._unit = checked_name(name), unit
         self._labels = plain_labels(labels, axis=name)
         self._hashes: Hashes | None = None
         check_size(name, len(self._labels))
@@ -61,10 +65,11 @@ class Axis:
             )
 
     @classmethod
-    def of_distinct(cls, name: str, labels: pa.Array) -> Axis:
+    def of_distinct(cls, name: str, labels: pa.Array, unit: str | None = None) -> Axis:
         """Make an axis of plain labels already known to be distinct, without checking again."""
         axis = cls.__new__(cls)
         axis._name, axis._labels, axis._hashes = checked_name(name), labels, None
+        axis._unit = unit
         check_size(name, len(labels))
         return axis
 
@@ -83,6 +88,11 @@ class Axis:
     def labels(self) -> pa.Array:
         """The labels in order, as an Arrow array."""
         return self._labels
+
+    @property
+    def unit(self) -> str | None:
+        """The unit that times were cut into to make the labels; None if they were not."""
+        return self._unit
 
     @property
     def hashes(self) -> Hashes:
@@ -121,11 +131,11 @@ class Axis:
 
     def take(self, positions: npt.NDArray[np.integer]) -> Axis:
         """Return an axis of the labels at the given distinct positions, in that order."""
-        return Axis.of_distinct(self._name, self._labels.take(pa.array(positions)))
+        return Axis.of_distinct(self._name, self._labels.take(pa.array(positions)), self._unit)
 
     def renamed(self, name: str) -> Axis:
         """Return the same labels under another name."""
-        return Axis.of_distinct(name, self._labels)
+        return Axis.of_distinct(name, self._labels, self._unit)
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -197,20 +207,6 @@ def plain_labels(labels: Any, *, axis: str, allow_missing: bool = False) -> pa.A
     if not allow_missing:
         check_present(array, axis)
     return array
-
-
-def check_present(
-    array: pa.Array | pa.ChunkedArray, axis: str, row_word: str = "position", first_row: int = 0
-) -> None:
-    """Refuse missing labels (null, or NaN among numbers), naming the first five rows."""
-    missing = array.is_null(nan_is_null=True)
-    if pc.any(missing).as_py():
-        where = np.flatnonzero(missing.to_numpy(zero_copy_only=False))
-        raise LabelError(
-            f"labels of axis {axis!r} must not be missing; got {len(where):,} missing, at "
-            f"{row_word} {listing((where + first_row).tolist())}. Drop those rows or give them a "
-            "label."
-        )
 
 
 def checked_name(name: str) -> str:

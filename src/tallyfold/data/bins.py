@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyfold.data.axis import listing, python_values
+from tallyfold.data.problems import ALL_ROWS, SHOWN, Problem, Problems, RowNumbers
 from tallyfold.errors import LabelError, ParameterError
 
 UNITS: dict[str, Callable[[dt.datetime], str]] = {
@@ -23,6 +24,11 @@ UNITS: dict[str, Callable[[dt.datetime], str]] = {
     "hour": lambda time: f"{time.year:04}-{time:%m-%dT%H}",
 }
 """Units, and how the label of a bin is written from the moment it begins (ISO 8601)."""
+TIME_WANTED = (
+    "column {!r} must hold dates or times to be binned, or text in ISO form such as 2015-03-09 or "
+    "2015-03-09 14:30"
+)
+TIME_REMEDY = "Turn it into dates first."
 
 
 def checked_bins(bins: Mapping[str, str] | None, axes: Sequence[str]) -> dict[str, str]:
@@ -42,10 +48,22 @@ def checked_bins(bins: Mapping[str, str] | None, axes: Sequence[str]) -> dict[st
 
 
 def floor_times(
-    values: pa.Array | pa.ChunkedArray, unit: str, axis: str, first_row: int = 0
+    values: pa.Array | pa.ChunkedArray,
+    unit: str,
+    axis: str,
+    rows: RowNumbers = ALL_ROWS,
+    problems: Problems | None = None,
 ) -> Any:
-    """Return the moment each time's bin begins; times with a zone are taken in UTC."""
-    times = _plain_times(values, axis, first_row)
+    """Return the moment each time's bin begins; times with a zone are taken in UTC.
+
+    Texts that are no time are noted as `problems`; without those, they are refused.
+    """
+    own = Problems()
+    times = _plain_times(values, axis, rows, own)
+    if problems is None:
+        own.raise_all()
+    else:
+        problems.add(own)
     floored = pc.floor_temporal(times, unit=unit, week_starts_monday=True)
     return floored.cast(pa.timestamp("us"))  # after flooring: casting truncates toward 1970
 
@@ -54,16 +72,42 @@ def time_labels(starts: pa.Array, unit: str, axis: str) -> pa.Array:
     """Write the label of each bin from the moment it begins."""
     write = UNITS[unit]
     try:
-        return pa.array([write(start) for start in starts.to_pylist()], pa.large_string())
+        labels = [None if start is None else write(start) for start in starts.to_pylist()]
+        return pa.array(labels, pa.large_string())
     except (OverflowError, ValueError) as error:
-        texts = starts.cast(pa.large_string()).to_pylist()
+        texts = starts.drop_null().cast(pa.large_string()).to_pylist()
         raise LabelError(
             f"times on axis {axis!r} must be in the years 1 to 9999 to be binned; they run from "
             f"{min(texts)} to {max(texts)}. Drop or mend the others."
         ) from error
 
 
-def _plain_times(values: pa.Array | pa.ChunkedArray, axis: str, first_row: int) -> Any:
+def bins_of(labels: pa.Array, unit: str, axis: str) -> pa.Array:
+    """Return the labels of an axis of time bins for what is asked of it.
+
+    Dates, times and texts that are times are cut; all else, such as labels of bins, stays.
+
+    Examples
+    --------
+    >>> bins_of(pa.array(["2024-05-01 12:30", "2024-05", "never"]), "month", "day").to_pylist()
+    ['2024-05', '2024-05', 'never']
+    """
+    kind = labels.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        distinct = floor_times(labels, unit, axis).dictionary_encode()
+        return time_labels(distinct.dictionary, unit, axis).take(distinct.indices)
+    if not pa.types.is_large_string(kind) and not pa.types.is_string(kind):
+        return labels
+    encoded = labels.dictionary_encode()
+    texts = encoded.dictionary.to_pylist()
+    moments = [_moment(text) for text in texts]
+    cut = [t if m is None else UNITS[unit](m) for t, m in zip(texts, moments, strict=True)]
+    return pa.array(cut, pa.large_string()).take(encoded.indices)
+
+
+def _plain_times(
+    values: pa.Array | pa.ChunkedArray, axis: str, rows: RowNumbers, problems: Problems
+) -> Any:
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     kind = values.type
@@ -72,25 +116,25 @@ def _plain_times(values: pa.Array | pa.ChunkedArray, axis: str, first_row: int) 
     if pa.types.is_date(kind):
         return values.cast(pa.timestamp("us"))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return _parsed(values.cast(pa.large_string()), axis, first_row)
-    raise not_a_time(axis, python_values(values[:5]), str(kind))
+        return _parsed(values.cast(pa.large_string()), axis, rows, problems)
+    shown = ", ".join(str(example) for example in python_values(values[:SHOWN]))
+    raise LabelError(f"{TIME_WANTED.format(axis)}; got {kind}, {shown}. {TIME_REMEDY}")
 
 
-def _parsed(texts: Any, axis: str, first_row: int) -> Any:
+def _parsed(texts: Any, axis: str, rows: RowNumbers, problems: Problems) -> Any:
     """Read ISO times: all at once if Arrow can, else each distinct text by itself."""
     for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):  # none has a zone, or each has one
         with contextlib.suppress(pa.ArrowInvalid):
             return texts.cast(kind).cast(pa.timestamp("us"))
-    distinct = pc.unique(texts)
+    distinct = pc.unique(texts).drop_null()
     moments = [_moment(text) for text in distinct.to_pylist()]
-    bad = distinct.filter(pa.array([moment is None for moment in moments]))
+    bad = distinct.filter(pa.array([moment is None for moment in moments], pa.bool_()))
     if len(bad):
-        rows = np.flatnonzero(pc.is_in(texts, value_set=bad).to_numpy(zero_copy_only=False))
-        shown = texts.take(pa.array(rows[:5])).to_pylist()
-        places = [
-            f"row {row}: {text!r}" for row, text in zip(rows + first_row, shown, strict=False)
-        ]
-        raise not_a_time(axis, places, f"{len(rows):,} texts that are none")
+        where = np.flatnonzero(pc.is_in(texts, value_set=bad).to_numpy(zero_copy_only=False))
+        shown = [repr(text) for text in texts.take(pa.array(where[:SHOWN])).to_pylist()]
+        wanted, kind = TIME_WANTED.format(axis), "texts that are none"
+        first = rows.of(where[:SHOWN]).tolist()
+        problems.note(Problem(LabelError, wanted, kind, TIME_REMEDY, len(where), first, shown))
     return pa.array(moments, pa.timestamp("us")).take(pc.index_in(texts, value_set=distinct))
 
 
@@ -101,13 +145,3 @@ def _moment(text: str) -> dt.datetime | None:
         return time.astimezone(dt.UTC).replace(tzinfo=None) if time.tzinfo else time
     except (ValueError, OverflowError):
         return None
-
-
-def not_a_time(axis: str, examples: list[Any], kind: str) -> LabelError:
-    """Describe values that cannot be binned."""
-    shown = [str(example) for example in examples]
-    return LabelError(
-        f"column {axis!r} must hold dates or times to be binned, or text in ISO form such as "
-        f"2015-03-09 or 2015-03-09 14:30; got {kind}, {', '.join(shown)}. "
-        "Turn it into dates first."
-    )

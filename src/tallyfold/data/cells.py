@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -10,17 +11,26 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallyfold.data.axis import listing
-from tallyfold.errors import CountError
+from tallyfold.data.axis import Axis, listing
+from tallyfold.data.missing import missing_in
+from tallyfold.data.problems import ALL_ROWS, SHOWN, Problem, Problems, RowNumbers
+from tallyfold.errors import CountError, RoundedWarning, ShapeError
 
 MAX_COUNT = 2**53 - 1
 """The largest count: up to it floating point tells every whole number from its neighbours."""
+COUNT_REMEDY = "Leave those rows out with missing='drop', or fill in their counts."
 _MAX_KEY = 2**63 - 1
 _UNPACK_AT_A_TIME = 1 << 18
 
 
 def whole_counts(
-    values: Any, *, name: str, row_word: str = "row", first_row: int = 0, spelled: bool = False
+    values: Any,
+    *,
+    name: str,
+    row_word: str = "row",
+    rows: RowNumbers = ALL_ROWS,
+    spelled: bool = False,
+    problems: Problems | None = None,
 ) -> npt.NDArray[np.int64]:
     """Return the values as 64-bit counts, or say which rows hold something else.
 
@@ -32,23 +42,38 @@ def whole_counts(
         What to call the values in an error.
     row_word
         What to call a row in an error.
-    first_row
-        The number of the first row: not 0 if the values are part of a longer column.
+    rows
+        The numbers of the rows, if the values are part of a longer column.
     spelled
         Whether the values are texts that spell numbers, of a precision that no Arrow type has.
+    problems
+        Where to note what is wrong; without it, an error says so. If anything is, the counts are 0.
     """
-    texts = None
+    own = Problems()
     if isinstance(values, pa.Array | pa.ChunkedArray):
-        if values.null_count:
-            where = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
-            raise CountError(
-                f"{name} must not be missing; got {len(where):,} missing, at {row_word} "
-                f"{listing((where + first_row).tolist())}. Drop those rows, or fill in their "
-                "counts."
-            )
-        if spelled or pa.types.is_decimal(values.type):
-            texts = values.cast(pa.string())
-            values = texts.cast(pa.float64())
+        missing = missing_in(values)
+        if missing.any():
+            _note_missing(own, missing, name, row_word, rows)
+            rows = RowNumbers(0, rows.of(np.flatnonzero(~missing)))
+            values = values.filter(pa.array(~missing))
+    counts = np.zeros(len(values), np.int64)
+    if len(values) or not own:
+        counts = _whole(values, name, row_word, rows, spelled, own)
+    if problems is None:
+        own.raise_all()
+    else:
+        problems.add(own)
+    return counts
+
+
+def _whole(
+    values: Any, name: str, row_word: str, rows: RowNumbers, spelled: bool, problems: Problems
+) -> npt.NDArray[np.int64]:
+    """Return values of which none is missing as counts, noting which are none."""
+    texts, is_arrow = None, isinstance(values, pa.Array | pa.ChunkedArray)
+    if is_arrow and (spelled or pa.types.is_decimal(values.type)):
+        texts = values.cast(pa.string())
+        values = texts.cast(pa.float64())
     numbers = np.asarray(values)
     if numbers.dtype.kind not in "iuf":
         raise CountError(
@@ -56,23 +81,35 @@ def whole_counts(
             f"{numbers.dtype}. Name the column that holds the counts, or use value=None to count "
             "rows."
         )
+    wanted = f"{name} must be whole numbers from 0 to 2**53 - 1"
+    seen = np.zeros(numbers.shape, bool)
     for what, bad, remedy in _faults(numbers, texts):
-        if bad.any():
-            where = np.flatnonzero(bad)
-            given = numbers if texts is None else texts
-            shown = ", ".join(f"{row_word} {first_row + row}: {given[row]}" for row in where[:5])
-            more = f" and {len(where) - 5:,} more" if len(where) > 5 else ""
-            raise CountError(
-                f"{name} must be whole numbers from 0 to 2**53 - 1; got {len(where):,} {what}, "
-                f"{shown}{more}. {remedy}"
+        where = np.flatnonzero(bad & ~seen)
+        seen |= bad
+        if len(where):
+            given, first = numbers if texts is None else texts, where[:SHOWN]
+            shown, named = [str(given[row]) for row in first], rows.of(first).tolist()
+            problems.note(
+                Problem(CountError, wanted, what, remedy, len(where), named, shown, row_word)
             )
-    return numbers.astype(np.int64, copy=False)
+    return np.zeros(numbers.shape, np.int64) if seen.any() else numbers.astype(np.int64, copy=False)
+
+
+def _note_missing(
+    problems: Problems, missing: npt.NDArray[np.bool_], name: str, row_word: str, rows: RowNumbers
+) -> None:
+    where = np.flatnonzero(missing)
+    wanted, remedy = f"{name} must not be missing", COUNT_REMEDY
+    first = rows.of(where[:SHOWN]).tolist()
+    problems.note(
+        Problem(CountError, wanted, "missing", remedy, len(where), first, row_word=row_word)
+    )
 
 
 def _faults(numbers: npt.NDArray[Any], texts: Any) -> Iterator[tuple[str, Any, str]]:
     if numbers.dtype.kind == "f":
         finite = np.isfinite(numbers)
-        yield "that are NaN or infinite", ~finite, "Drop those rows, or fill in their counts."
+        yield "that are NaN or infinite", ~finite, "Leave those rows out, or fill in their counts."
         fraction = finite & (np.floor(numbers) != numbers)
         if texts is not None:  # one too small for floating point is a fraction, too
             fraction |= np.asarray(pc.match_substring_regex(texts, r"\.0*[1-9]"))
@@ -97,8 +134,9 @@ def merge_cells(
     codes: Sequence[npt.NDArray[np.integer]],
     counts_R: npt.NDArray[np.int64] | None,
     shape: Sequence[int],
+    repeated: str = "sum",
 ) -> Cells:
-    """Sort rows into distinct cells, adding up the counts of rows that share one.
+    """Sort rows into distinct cells, putting together the counts of rows that share one.
 
     Parameters
     ----------
@@ -108,6 +146,8 @@ def merge_cells(
         The count of every row; None means one each.
     shape
         The size of each axis.
+    repeated
+        How: ``"sum"``, ``"mean"`` (rounded), ``"last"`` or ``"max"``.
     """
     keys = _packed_keys(codes, shape)
     n_rows = len(codes[0])
@@ -115,10 +155,11 @@ def merge_cells(
     if len(keys) == 1 and counts_R is None:
         keys[0].sort()  # a plain sort is several times faster than an argsort
     elif not _is_sorted(keys):
-        order = np.argsort(keys[0]) if len(keys) == 1 else np.lexsort(keys[::-1])
+        stable = repeated == "last" or len(keys) > 1
+        order = np.lexsort(keys[::-1]) if stable else np.argsort(keys[0])
         keys = [key[order] for key in keys]
     starts = _run_starts(keys)
-    counts_N = _run_totals(counts_R, order, starts, n_rows)
+    counts_N = _run_totals(counts_R, order, starts, n_rows, repeated)
     if len(starts) < n_rows:
         keys = [key[starts] for key in keys]
     del starts, order
@@ -186,12 +227,18 @@ def _run_totals(
     order: npt.NDArray[Any] | None,
     starts: npt.NDArray[np.intp],
     n_rows: int,
+    repeated: str,
 ) -> npt.NDArray[np.int64]:
+    times_N = np.diff(starts, append=n_rows).astype(np.int64, copy=False)
     if counts_R is None:
-        return np.diff(starts, append=n_rows).astype(np.int64, copy=False)
+        return times_N if repeated in ("sum", "error") else np.ones_like(times_N)
     counts_R = counts_R if order is None else counts_R[order]
     if len(starts) == n_rows:
         return counts_R.copy() if order is None else counts_R
+    if repeated == "last":
+        return np.asarray(counts_R[starts + times_N - 1])
+    if repeated == "max":
+        return np.asarray(np.maximum.reduceat(counts_R, starts))
     totals = np.add.reduceat(counts_R, starts)
     if counts_R.sum(dtype=np.float64) > MAX_COUNT:
         inexact = np.add.reduceat(counts_R.astype(np.float64), starts) > MAX_COUNT
@@ -200,4 +247,47 @@ def _run_totals(
                 f"{int(inexact.sum()):,} cells have repeated rows whose counts add up past "
                 "2**53 - 1, which is not exact in floating point. Use a coarser unit."
             )
-    return totals
+    return whole_means(totals, times_N) if repeated == "mean" else totals
+
+
+def whole_means(
+    totals_N: npt.NDArray[np.int64], times_N: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return means of whole numbers, rounded to whole ones, halves up; say how many were not whole.
+
+    Examples
+    --------
+    >>> whole_means(np.array([8, 6]), np.array([2, 3])).tolist()
+    [4, 2]
+    """
+    means_N, rest_N = np.divmod(totals_N, times_N)
+    fractions = int((rest_N > 0).sum())
+    if fractions:
+        warnings.warn(
+            f"the means of {fractions:,} of {int((times_N > 1).sum()):,} cells with several rows "
+            "are not whole; they were rounded to the nearest whole number, halves up. "
+            "repeated='last' or repeated='max' takes one of the counts as it is.",
+            RoundedWarning,
+            stacklevel=2,
+        )
+    means_N += 2 * rest_N >= times_N
+    return means_N
+
+
+def checked_indices(indices: npt.NDArray[Any], axes: tuple[Axis, ...]) -> npt.NDArray[np.int32]:
+    """Refuse positions of cells that are not whole numbers within the axes, one row per cell."""
+    if indices.size == 0:
+        indices = indices.reshape(0, len(axes)).astype(np.int32)
+    if indices.ndim != 2 or indices.shape[1] != len(axes) or indices.dtype.kind not in "iu":
+        raise ShapeError(
+            f"indices must be whole numbers of shape (cells, {len(axes)}), one column per axis; "
+            f"got shape {indices.shape} of type {indices.dtype}."
+        )
+    for number, axis in enumerate(axes):
+        column = indices[:, number]
+        if len(column) and (column.min() < 0 or column.max() >= len(axis)):
+            raise ShapeError(
+                f"positions on axis {axis.name!r} must be from 0 to {len(axis) - 1:,}; "
+                f"got {column.min()} to {column.max()}."
+            )
+    return indices.astype(np.int32, copy=False)

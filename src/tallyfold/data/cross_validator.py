@@ -59,7 +59,7 @@ class cross_validator:
         Cut all cells, empty ones too, or those with a count; see `split`. Has no effect on parts
         of your own.
     random_state
-        A seed.
+        A seed; None draws other folds each time.
 
     Examples
     --------

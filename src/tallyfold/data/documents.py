@@ -16,7 +16,9 @@ from tallyfold.data.bins import checked_bins
 from tallyfold.data.cells import whole_counts
 from tallyfold.data.events import frame_column, read_columns, tensor_from_rows
 from tallyfold.data.labels import Column, encode_columns
-from tallyfold.data.request import Request
+from tallyfold.data.missing import OTHER_WAYS, MissingRows, check_present
+from tallyfold.data.problems import Problems, RowNumbers
+from tallyfold.data.request import Request, check_choices
 from tallyfold.data.summary import Dropped
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, LabelError, ParameterError
@@ -59,6 +61,7 @@ def tensor_from_documents(
     word_axis: str,
     counter: Any,
     bins: Mapping[str, str] | None,
+    missing: str,
 ) -> CountTensor:
     """Count the words of texts; see `CountTensor.from_documents`."""
     names = _axis_order(axes, word_axis)
@@ -69,24 +72,36 @@ def tensor_from_documents(
         raise ParameterError(
             f"`explode` names {listing(unknown)}, not among the axes {listing(labels)}."
         )
-    table, _ = read_columns(frame, Request([*dict.fromkeys([*labels, text])]))
-    units = checked_bins(bins, labels)
+    check_choices("sum", missing)
+    wanted = [*dict.fromkeys([*labels, text])]
+    request = Request(wanted, None, checked_bins(bins, labels), missing=missing)
+    table, request = read_columns(frame, request)
+    columns = {name: frame_column(table, name, request) for name in labels}
+    _check_lists(columns, lists)
+    if missing == "label":
+        columns |= {name: _with_nothing(columns[name]) for name in lists}
+    rows_N: npt.NDArray[np.integer] = np.arange(len(table))
+    dropped: list[Dropped] = []
+    if missing == "drop":
+        rows_N, dropped = _without_missing(columns, lists, text, table[text].is_null().to_list())
 
-    words_DV, words = _counted_words(_texts(table, text), counter)
-    columns = {name: frame_column(table, name, units.get(name)) for name in labels}
-    documents_R = _explode(columns, lists, len(table))
+    problems, texts = Problems(), list[str]()
+    with problems.gathered():
+        texts = _texts(table, text, rows_N)
+    _check_labels(columns, lists, problems)
+    words_DV, words = _counted_words(texts, counter)
+    documents_R = _explode(columns, lists, len(rows_N))
     words_RV = words_DV[documents_R]
     rows_N = np.repeat(np.arange(len(documents_R)), np.diff(words_RV.indptr))
     label_codes, label_axes = encode_columns(labels, columns.__getitem__)
     codes = {name: code[rows_N] for name, code in zip(labels, label_codes, strict=True)}
     built = dict(zip(labels, label_axes, strict=True))
     codes[word_axis], built[word_axis] = words_RV.indices, Axis(word_axis, words)
-    tensor = tensor_from_rows([built[n] for n in names], [codes[n] for n in names], words_RV.data)
     empty = int((np.diff(words_DV.indptr) == 0).sum())
-    dropped = [Dropped("no word left in the text", documents=empty)] if empty else []
-    return CountTensor.of_canonical(
-        tensor.axes, tensor.indices, tensor.counts, [*tensor.dropped, *dropped]
-    )
+    if empty:
+        dropped.append(Dropped("no word left in the text", documents=empty))
+    in_order = [built[n] for n in names], [codes[n] for n in names]
+    return tensor_from_rows(*in_order, words_RV.data, dropped=dropped)
 
 
 def _axis_order(axes: Sequence[str], word_axis: str) -> list[str]:
@@ -103,15 +118,16 @@ def _axis_order(axes: Sequence[str], word_axis: str) -> list[str]:
     return names
 
 
-def _texts(table: Any, text: str) -> list[str]:
-    texts: list[str] = table[text].to_list()
-    bad = [row for row, value in enumerate(texts) if not isinstance(value, str)]
+def _texts(table: Any, text: str, rows_N: npt.NDArray[np.integer]) -> list[str]:
+    """Return the texts of some rows; refuse what is none."""
+    column = table[text].to_list()
+    bad = [int(row) for row in rows_N if not isinstance(column[row], str)]
     if bad:
         raise DataError(
             f"column {text!r} must hold text; got {len(bad):,} rows without, at row {listing(bad)}."
-            " Drop them, or fill in an empty text."
+            " Leave out those that are missing with missing='drop', or fill in an empty text."
         )
-    return texts
+    return [column[row] for row in rows_N]
 
 
 def _counted_words(texts: list[str], counter: Any) -> tuple[Any, list[str]]:
@@ -137,6 +153,64 @@ def _counted_words(texts: list[str], counter: Any) -> tuple[Any, list[str]]:
     return words_DV, words
 
 
+def _check_lists(columns: Mapping[str, Column], lists: Sequence[str]) -> None:
+    for name in lists:
+        kind = columns[name].values.type
+        if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+            raise LabelError(
+                f"column {name!r} must hold lists to be exploded; got {kind}, such as "
+                f"{listing(columns[name].values[:2].to_pylist())}. Split the text into a list "
+                "first."
+            )
+
+
+def _check_labels(columns: Mapping[str, Column], lists: Sequence[str], problems: Problems) -> None:
+    """Refuse documents without a label, and all else that is wrong with them."""
+    for name, column in columns.items():
+        if name not in lists and not column.named:
+            check_present(column.values, name, "row", column.rows, problems)
+    for name in lists:
+        lengths = pc.fill_null(pc.list_value_length(columns[name].values), 0)
+        empty = np.flatnonzero(lengths.to_numpy() == 0).tolist()
+        with problems.gathered():
+            if empty:
+                raise LabelError(
+                    f"column {name!r} has {len(empty):,} rows with no label, at row "
+                    f"{listing(empty)}. {OTHER_WAYS}"
+                )
+    problems.raise_all()
+
+
+def _without_missing(
+    columns: dict[str, Column], lists: Sequence[str], text: str, no_text: Sequence[bool]
+) -> tuple[npt.NDArray[np.integer], list[Dropped]]:
+    """Leave out, in place, documents that lack something; return which stay, and the record."""
+    gone = {}
+    given = {name: column.values for name, column in columns.items()}
+    for name in lists:
+        before = columns[name].values.to_pylist()
+        after = [[label for label in each or [] if label is not None] for each in before]
+        gone[name] = sum(len(each or []) for each in before) - sum(map(len, after))
+        columns[name] = replace(columns[name], values=pa.array(after, given[name].type))
+        given[name] = pa.array([each or None for each in after])
+    given[text] = pa.array([None if absent else True for absent in no_text])
+    lacking = MissingRows()
+    rows_N = np.flatnonzero(lacking.kept(given.items()))
+    lacking.check_some_left(len(rows_N))
+    for name, column in columns.items():
+        columns[name] = replace(
+            column, values=column.values.take(pa.array(rows_N)), rows=RowNumbers(0, rows_N)
+        )
+    inside = [Dropped("missing inside lists", labels=gone)] if any(gone.values()) else []
+    return rows_N, [*lacking.records("documents"), *inside]
+
+
+def _with_nothing(column: Column) -> Column:
+    """Return a column of lists of which each has a label, be it a missing one."""
+    values = [each or [None] for each in column.values.to_pylist()]
+    return replace(column, values=pa.array(values, column.values.type))
+
+
 def _explode(
     columns: dict[str, Column], lists: Sequence[str], n_documents: int
 ) -> npt.NDArray[np.int64]:
@@ -145,20 +219,10 @@ def _explode(
     for name in lists:
         chunks = columns[name].values
         array = chunks.combine_chunks() if isinstance(chunks, pa.ChunkedArray) else chunks
-        if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
-            raise LabelError(
-                f"column {name!r} must hold lists to be exploded; got {array.type}, such as "
-                f"{listing(array[:2].to_pylist())}. Split the text into a list first."
-            )
-        empty = np.flatnonzero(array.value_lengths().fill_null(0).to_numpy() == 0).tolist()
-        if empty:
-            raise LabelError(
-                f"column {name!r} has {len(empty):,} rows with no label, at row {listing(empty)}. "
-                "Drop them, or give each at least one."
-            )
         parents = pc.list_parent_indices(array)
         documents_R = documents_R[parents]
         for other, column in columns.items():
             values = array.flatten() if other == name else column.values.take(parents)
-            columns[other] = replace(column, values=values)
+            numbers = RowNumbers(0, column.rows.of(parents.to_numpy()))
+            columns[other] = replace(column, values=values, rows=numbers)
     return documents_R

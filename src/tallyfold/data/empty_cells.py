@@ -1,14 +1,18 @@
 """Empty cells, all or drawn, with weights: sums over all cells of a part that nobody can list.
 
-Cells are drawn from a mixture of proposals: anywhere, by how often labels occur, or next to cells
-that have a count. A cell's weight is one over how often the mixture draws it (the balance
-heuristic), so that weighted sums are right on average whatever the proposals are; proposals near
-the counts make them precise, since that is where zeros are surprising.
+Cells are drawn from a mixture of proposals: anywhere, by how often labels occur, next to cells
+that have a count, or with labels that similar combinations have (such as a word that the author
+has elsewhere, in another venue and year of the author). A cell's weight is one over how often the
+mixture draws it (the balance heuristic), so that weighted sums are right on average whatever the
+proposals are; proposals near the counts make them precise, since that is where zeros are
+surprising.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -168,18 +172,26 @@ class _Seen:
         return np.where(known_D, self.share_P[place_D], 0.0)
 
 
+class _Proposal(NamedTuple):
+    """Takes the labels of some axes from a cell of the base, all from the same one.
+
+    The labels of the other axes are each from another cell: from any, or one that agrees with the
+    first on the axes `given`; or they are from all labels alike.
+    """
+
+    axes: tuple[int, ...] = ()
+    uniform: bool = False
+    given: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True)
 class _Sampler:
-    """Draws cells from the mixture of proposals.
-
-    A proposal takes the labels of some axes from a cell of the base, all from the same one, and
-    those of the other axes either each from another, or from all labels alike.
-    """
+    """Draws cells from the mixture of proposals."""
 
     tensor: CountTensor
     base_BM: Cells
     label_of: tuple[npt.NDArray[np.intp], ...]
-    proposals: tuple[tuple[tuple[int, ...], bool], ...]
+    proposals: tuple[_Proposal, ...]
 
     @classmethod
     def of(cls, tensor: CountTensor, seed: int) -> _Sampler:
@@ -197,10 +209,9 @@ class _Sampler:
         if len(base_BM) > MOST_BASE:
             rng = np.random.default_rng([seed, 1])
             base_BM = base_BM[rng.choice(len(base_BM), MOST_BASE, replace=False, shuffle=False)]
-        near = _sets_of_axes(len(tensor.shape)) if len(base_BM) else []
-        proposals: list[tuple[tuple[int, ...], bool]] = [((), True)]
-        proposals += [((), False)] * bool(len(base_BM))
-        proposals += [(axes, uniform) for axes in near for uniform in (True, False)]
+        proposals = [_Proposal(uniform=True)]
+        if len(base_BM):
+            proposals += _proposals(len(tensor.shape))
         label_of = tuple(np.flatnonzero(allowed_D) for allowed_D in allowed)
         return cls(tensor, base_BM, label_of, tuple(proposals))
 
@@ -223,46 +234,87 @@ class _Sampler:
     def _cells(self, n: int, rng: np.random.Generator) -> Cells:
         """Draw at least `n` cells, as many from each proposal."""
         size = -(-n // len(self.proposals))
-        return np.concatenate([self._proposed(size, rng, *one) for one in self.proposals])
+        return np.concatenate([self._proposed(size, rng, one) for one in self.proposals])
 
-    def _proposed(
-        self, size: int, rng: np.random.Generator, axes: tuple[int, ...], uniform: bool
-    ) -> Cells:
+    def _proposed(self, size: int, rng: np.random.Generator, proposal: _Proposal) -> Cells:
         cells_DM = np.empty((size, len(self.label_of)), np.int32)
-        row_D = rng.integers(len(self.base_BM), size=size) if axes else None
+        row_D = rng.integers(len(self.base_BM), size=size) if proposal.axes else None
         for axis, labels in enumerate(self.label_of):
-            if axis in axes:
+            if axis in proposal.axes:
                 cells_DM[:, axis] = self.base_BM[row_D, axis]
-            elif uniform:
+            elif proposal.uniform:
                 cells_DM[:, axis] = labels[rng.integers(len(labels), size=size)]
+            elif proposal.given:
+                like_D = self._agreeing[proposal.given].drawn(row_D, rng)
+                cells_DM[:, axis] = self.base_BM[like_D, axis]
             else:
                 cells_DM[:, axis] = self.base_BM[rng.integers(len(self.base_BM), size=size), axis]
         return cells_DM
 
+    @cached_property
+    def _agreeing(self) -> dict[tuple[int, ...], _Agreeing]:
+        given = {proposal.given for proposal in self.proposals if proposal.given}
+        return {axes: _Agreeing.of(self.base_BM, axes, self.tensor.shape) for axes in given}
+
     def _density(self, cells_DM: Cells) -> Floats:
         """Return how likely the mixture draws each cell."""
-        shape, numbers = self.tensor.shape, range(len(self.label_of))
-        alone: dict[tuple[int, bool], Any] = {}
-        for axis, labels in enumerate(self.label_of):
-            times_D = np.bincount(self.base_BM[:, axis], minlength=shape[axis])
-            share_D = times_D / max(len(self.base_BM), 1)
-            alone[axis, True] = 1 / len(labels)
-            alone[axis, False] = share_D[cells_DM[:, axis]]
-        together = {
-            axes: _Seen.of(self.base_BM, axes, shape).density(cells_DM)
-            for axes in {axes for axes, _ in self.proposals if axes}
-        }
+        shape, everything = self.tensor.shape, frozenset(range(len(self.label_of)))
+        shares: dict[tuple[int, ...], Floats] = {(): np.ones(len(cells_DM))}
+
+        def share(axes: Iterable[int]) -> Floats:
+            """Return how often the base has the cells' labels on some axes."""
+            found = tuple(sorted(axes))
+            if found not in shares:
+                shares[found] = _Seen.of(self.base_BM, found, shape).density(cells_DM)
+            return shares[found]
+
         total_D = np.zeros(len(cells_DM))
-        for axes, uniform in self.proposals:
-            density_D = together[axes].copy() if axes else np.ones(len(cells_DM))
-            for axis in numbers:
-                if axis not in axes:
-                    density_D *= alone[axis, uniform]
+        for proposal in self.proposals:
+            density_D = share(proposal.axes).copy()
+            for axis in everything.difference(proposal.axes):
+                if proposal.uniform:
+                    density_D /= len(self.label_of[axis])
+                else:
+                    given_D = share(proposal.given)
+                    density_D *= share({*proposal.given, axis}) / np.where(given_D > 0, given_D, 1)
             total_D += density_D
         return total_D / len(self.proposals)
 
 
-def _sets_of_axes(n_axes: int) -> list[tuple[int, ...]]:
-    """Return the sets of axes whose seen combinations are proposed: pairs to all axes but one."""
+@dataclass(frozen=True)
+class _Agreeing:
+    """Which cells of the base have the same labels on some axes."""
+
+    order_B: npt.NDArray[np.intp]
+    first_B: npt.NDArray[np.intp]
+    number_B: npt.NDArray[np.intp]
+
+    @classmethod
+    def of(cls, base_BM: Cells, axes: tuple[int, ...], shape: tuple[int, ...]) -> _Agreeing:
+        keys_B = cell_keys(base_BM[:, axes], tuple(shape[axis] for axis in axes))
+        _, group_B, times_P = np.unique(keys_B, return_inverse=True, return_counts=True)
+        first_P = np.cumsum(times_P) - times_P
+        return cls(np.argsort(keys_B, kind="stable"), first_P[group_B], times_P[group_B])
+
+    def drawn(self, row_D: Any, rng: np.random.Generator) -> npt.NDArray[np.intp]:
+        """Return, for each of some cells, one that agrees with it, itself included."""
+        place_D = self.first_B[row_D] + rng.integers(self.number_B[row_D])
+        return np.asarray(self.order_B[place_D])
+
+
+def _proposals(n_axes: int) -> list[_Proposal]:
+    """Return proposals of labels that cells with a count have."""
     sizes = {1} if n_axes == 2 else {2, min(3, n_axes - 1), n_axes - 1}
-    return [axes for size in sorted(sizes) for axes in combinations(range(n_axes), size)]
+    near = [axes for size in sorted(sizes) for axes in combinations(range(n_axes), size)]
+    alike = [
+        _Proposal(axes, given=given)
+        for axes in combinations(range(n_axes), n_axes - 1)
+        for size in sorted({1, n_axes - 2} - {0})
+        for given in combinations(axes, size)
+        if size < n_axes - 1
+    ]
+    return [
+        _Proposal(),
+        *(_Proposal(axes, uniform) for axes in near for uniform in (True, False)),
+        *alike,
+    ]

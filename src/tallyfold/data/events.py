@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from types import EllipsisType
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 from tallyfold.data.axis import UNFIT, Axis, listing, mixed_labels
 from tallyfold.data.cells import merge_cells, whole_counts
 from tallyfold.data.labels import Column, encode_columns
+from tallyfold.data.missing import MissingRows
+from tallyfold.data.problems import ALL_ROWS, Problems, RowNumbers
 from tallyfold.data.request import Request
 from tallyfold.data.summary import Dropped
 from tallyfold.data.tensor import CountTensor
@@ -28,34 +30,34 @@ from tallyfold.errors import (
 )
 
 ROWS_AT_A_TIME = 2_000_000
+ONE_OF_MANY = (
+    "Use repeated='sum' to add up, or repeated='mean', repeated='last' or repeated='max' for one "
+    "count of them."
+)
 
 
-def tensor_from_frame(
-    frame: Any,
-    axes: Sequence[str],
-    value: str | EllipsisType | None,
-    *,
-    repeated: str = "sum",
-    bins: Mapping[str, str] | None = None,
-) -> CountTensor:
+def tensor_from_frame(frame: Any, request: Request) -> CountTensor:
     """Count the rows of a frame; see `CountTensor.from_frame`."""
-    request = Request.checked(axes, value, bins, repeated)
-    table, column = read_columns(frame, request)
+    table, request = read_columns(frame, request)
     if len(table) == 0:
         raise DataError("the table has no rows; a tensor needs at least one event.")
-    counts = None
-    if column is not None:
-        try:
-            counts = whole_counts(table[column].to_arrow(), name=repr(column))
-        except UNFIT as error:
-            raise CountError(
-                f"{column!r} must be numbers; Arrow says: {str(error).splitlines()[0]} Name the "
-                "column that holds the counts, or use value=None to count rows."
-            ) from error
+    missing, kept = MissingRows(), None
+    if request.missing == "drop":
+        kept = missing.kept((name, _arrow(table, name, request)) for name in request.columns)
+        missing.check_some_left(int(kept.sum()))
+    rows = ALL_ROWS if kept is None else RowNumbers(0, np.flatnonzero(kept))
+    counts, problems = None, Problems()
+    if request.count_column is not None:
+        with problems.gathered():
+            values = _some(_arrow(table, request.count_column, request), kept)
+            name = repr(request.count_column)
+            counts = whole_counts(values, name=name, rows=rows, problems=problems)
     codes, built = encode_columns(
-        request.axes, lambda name: frame_column(table, name, request.bins.get(name))
+        request.axes,
+        lambda name: _part(frame_column(table, name, request), rows, kept),
+        problems,
     )
-    return tensor_from_rows(built, codes, counts, repeated)
+    return tensor_from_rows(built, codes, counts, request.repeated, missing.records())
 
 
 def tensor_from_rows(
@@ -63,17 +65,21 @@ def tensor_from_rows(
     codes: Sequence[npt.NDArray[np.integer]],
     counts: npt.NDArray[np.int64] | None,
     repeated: str = "sum",
+    dropped: Sequence[Dropped] = (),
 ) -> CountTensor:
-    """Merge coded rows into a tensor, leaving out zeros with a warning."""
-    cells = merge_cells(codes, counts, [len(axis) for axis in axes])
+    """Merge coded rows into a tensor, leaving out zeros with a warning.
+
+    What was `dropped` before is on its record, too.
+    """
+    cells = merge_cells(codes, counts, [len(axis) for axis in axes], repeated)
     if repeated == "error" and cells.repeats:
         raise LabelError(
             f"each cell must be given once (repeated='error'); got {cells.repeats:,} rows that "
-            f"repeat a cell, such as {_repeated_cells(axes, codes)}. Use repeated='sum' to add up."
+            f"repeat a cell, such as {_repeated_cells(axes, codes)}. {ONE_OF_MANY}"
         )
     zero = cells.counts_N == 0
     if not zero.any():
-        return CountTensor.of_canonical(axes, cells.indices_NM, cells.counts_N)
+        return CountTensor.of_canonical(axes, cells.indices_NM, cells.counts_N, dropped)
     n_zeros = int(zero.sum())
     warnings.warn(
         f"{n_zeros:,} cells are listed with a count of 0. They were dropped, their labels kept: a "
@@ -84,12 +90,13 @@ def tensor_from_rows(
     )
     if zero.all():
         raise DataError("every count is zero; a tensor needs at least one event.")
-    dropped = Dropped("listed with a count of 0, labels kept", cells=n_zeros)
-    return CountTensor.of_canonical(axes, cells.indices_NM[~zero], cells.counts_N[~zero], [dropped])
+    zeros = Dropped("listed with a count of 0, labels kept", cells=n_zeros)
+    kept = cells.indices_NM[~zero], cells.counts_N[~zero]
+    return CountTensor.of_canonical(axes, *kept, [*dropped, zeros])
 
 
-def read_columns(frame: Any, request: Request) -> tuple[Any, str | None]:
-    """Return the wanted columns as an eager narwhals DataFrame, and the column of counts."""
+def read_columns(frame: Any, request: Request) -> tuple[Any, Request]:
+    """Return the wanted columns as an eager narwhals DataFrame, the column of counts decided."""
     import narwhals as nw
 
     if isinstance(frame, CountTensor):
@@ -103,7 +110,7 @@ def read_columns(frame: Any, request: Request) -> tuple[Any, str | None]:
                 "CountTensor.from_array."
             )
         request = request.of_table(table.collect_schema().names())
-        return table.lazy().select(request.columns).collect(), request.count_column
+        return table.lazy().select(request.columns).collect(), request
     except nw.exceptions.DuplicateError as error:
         text = " ".join(str(error).split())
         raise LabelError(
@@ -111,17 +118,44 @@ def read_columns(frame: Any, request: Request) -> tuple[Any, str | None]:
         ) from error
 
 
-def frame_column(table: Any, name: str, unit: str | None = None) -> Column:
+def frame_column(table: Any, name: str, request: Request) -> Column:
     """Take one column of labels out of a narwhals frame, into Arrow."""
+    import narwhals as nw
+
+    values, kind = _arrow(table, name, request), table[name].dtype
+    ordered = pa.types.is_dictionary(values.type) and values.type.ordered
+    return Column(
+        name,
+        values,
+        request.bins.get(name),
+        keep_order=ordered or isinstance(kind, nw.Enum),
+        named=request.missing == "label",
+    )
+
+
+def _arrow(table: Any, name: str, request: Request) -> Any:
+    """Return a column of a narwhals frame, of labels or of counts, in Arrow's form."""
     import narwhals as nw
 
     series = table[name]
     try:
-        values = _encoded_in_parts(series) if series.dtype == nw.String else series.to_arrow()
+        is_text = series.dtype == nw.String and name in request.axes
+        return _encoded_in_parts(series) if is_text else series.to_arrow()
     except UNFIT as error:
-        raise mixed_labels(name, error) from error
-    ordered = pa.types.is_dictionary(values.type) and values.type.ordered
-    return Column(name, values, unit, keep_order=ordered or isinstance(series.dtype, nw.Enum))
+        if name in request.axes:
+            raise mixed_labels(name, error) from error
+        raise CountError(
+            f"{name!r} must be numbers; Arrow says: {str(error).splitlines()[0]} Name the "
+            "column that holds the counts, or use value=None to count rows."
+        ) from error
+
+
+def _part(column: Column, rows: RowNumbers, kept: npt.NDArray[np.bool_] | None) -> Column:
+    return replace(column, values=_some(column.values, kept), rows=rows)
+
+
+def _some(values: Any, kept: npt.NDArray[np.bool_] | None) -> Any:
+    return values if kept is None else values.filter(pa.array(kept))
 
 
 def _encoded_in_parts(series: Any) -> Any:

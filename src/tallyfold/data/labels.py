@@ -15,56 +15,81 @@ import pyarrow.compute as pc
 
 from tallyfold.data.axis import (
     Axis,
-    check_present,
     check_size,
     listing,
     plain_labels,
     plain_type,
     python_values,
 )
-from tallyfold.data.bins import floor_times, time_labels
+from tallyfold.data.bins import bins_of, floor_times, time_labels
+from tallyfold.data.cells import merge_cells
+from tallyfold.data.missing import check_present, named_missing
+from tallyfold.data.problems import ALL_ROWS, Problems, RowNumbers
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import LabelError
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of labels on its way to becoming an axis."""
+    """A column of labels on its way to becoming an axis.
+
+    With `named`, rows that lack a label get one that says so.
+    """
 
     name: str
     values: pa.Array | pa.ChunkedArray
     unit: str | None = None
     keep_order: bool = False
+    rows: RowNumbers = ALL_ROWS
+    named: bool = False
 
 
 def encode_columns(
-    names: Sequence[str], column_of: Callable[[str], Column]
+    names: Sequence[str], column_of: Callable[[str], Column], problems: Problems | None = None
 ) -> tuple[list[npt.NDArray[np.int32]], list[Axis]]:
     """Encode columns in parallel threads; Arrow releases the interpreter lock while it hashes.
 
     Columns are fetched one by one, so that few of them are in memory in Arrow's form at a time.
+    What is wrong with any of them is said in one error, with the `problems` known before.
     """
+    wrong = [Problems() for _ in names]
+    found: dict[str, tuple[npt.NDArray[np.int32], Axis] | None] = {}
+
+    def encode(name: str, own: Problems) -> None:
+        with own.gathered():
+            found[name] = encode_column(column_of(name), own)
+
     with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
-        encoded = list(pool.map(lambda name: encode_column(column_of(name)), names))
-    return [codes for codes, _ in encoded], [axis for _, axis in encoded]
+        list(pool.map(encode, names, wrong))
+    gathered = Problems()
+    for each in [*wrong, problems or Problems()]:
+        gathered.add(each)
+    gathered.raise_all()
+    columns = [one for one in map(found.get, names) if one is not None]
+    return [codes for codes, _ in columns], [axis for _, axis in columns]
 
 
-def encode_column(column: Column) -> tuple[npt.NDArray[np.int32], Axis]:
+def encode_column(column: Column, problems: Problems) -> tuple[npt.NDArray[np.int32], Axis] | None:
     """Return each row's position on the axis, and the axis: distinct labels, sorted.
 
-    Ordered categories keep their order. Labels that no row has are left out.
+    Ordered categories keep their order. Labels that no row has are left out. If a row cannot be
+    used, that is noted as one of the `problems`, and there is no axis.
     """
     values = column.values
     kind = plain_type(values.type, column.name)
-    check_present(values, column.name, "row")
+    if not column.named:
+        check_present(values, column.name, "row", column.rows, problems)
     if pa.types.is_floating(values.type):
         values = pc.add(values.cast(kind), pa.scalar(0.0, kind))  # -0.0 and 0.0 are one label
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)
     if column.unit is not None:
-        values = floor_times(values, column.unit, column.name)
+        values = floor_times(values, column.unit, column.name, column.rows, problems)
+    if problems:
+        return None
     codes, labels = _dictionary(values, column.name)
     if column.unit is not None:
         labels = time_labels(labels, column.unit, column.name)
-    labels = plain_labels(labels, axis=column.name)
+    labels = plain_labels(labels, axis=column.name, allow_missing=column.named)
     order = np.arange(len(labels)) if column.keep_order else sorted_order(labels)
     used = np.zeros(len(labels), bool)
     used[codes] = True
@@ -74,11 +99,14 @@ def encode_column(column: Column) -> tuple[npt.NDArray[np.int32], Axis]:
     if len(order) != len(labels) or not np.array_equal(order, np.arange(len(order))):
         codes = position[codes]
         labels = labels.take(pa.array(order))
-    return codes, Axis.of_distinct(column.name, labels)
+    return codes, Axis.of_distinct(column.name, named_missing(labels, column.name), column.unit)
 
 
 def sorted_order(labels: pa.Array) -> npt.NDArray[np.int64]:
-    """Return the positions that sort labels: numbers by size, times by date, text by its bytes."""
+    """Return the positions that sort labels: numbers by size, times by date, text by its bytes.
+
+    A missing label comes last.
+    """
     return np.asarray(pc.sort_indices(labels).to_numpy(), dtype=np.int64)
 
 
@@ -91,9 +119,12 @@ def _dictionary(values: pa.Array | pa.ChunkedArray, name: str) -> tuple[npt.NDAr
     if isinstance(encoded, pa.ChunkedArray):  # an empty or very long column stays chunked
         encoded = pa.concat_arrays(encoded.chunks)
     codes, labels = encoded.indices, encoded.dictionary
+    if codes.null_count:
+        codes = codes.cast(pa.int32()).fill_null(len(labels))
+        labels = pa.concat_arrays([labels, pa.nulls(1, labels.type)])
     check_size(name, len(labels))
     codes = codes.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    distinct = pc.dictionary_encode(labels)
+    distinct = pc.dictionary_encode(labels, null_encoding="encode")
     if len(distinct.dictionary) < len(labels):  # a dictionary may hold a label twice
         codes = distinct.indices.to_numpy(zero_copy_only=False)[codes].astype(np.int32)
         labels = distinct.dictionary
@@ -130,6 +161,44 @@ def labels_in_type(labels: pa.Array, kind: pa.DataType) -> pa.Array:
     return _read(labels, kind) if is_text else labels.cast(pa.large_string())
 
 
+def with_bins_of(tensor: CountTensor, axes: Sequence[Axis]) -> CountTensor:
+    """Return the tensor with its times cut into the units of other axes of the same names.
+
+    Counts of cells that become one are added up. Labels that are no times stay as they are.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"who": ["ann", "ann"], "day": ["2024-05-01", "2024-05-03"]})
+    >>> tensor = CountTensor.from_frame(frame, axes=["who", "day"])
+    >>> with_bins_of(tensor, [Axis("day", ["2024-05"], unit="month")]).counts.tolist()
+    [2]
+    """
+    units = {axis.name: axis.unit for axis in axes}
+    columns, cut = [], []
+    for axis, column in zip(tensor.axes, tensor.indices.T, strict=True):
+        unit = units.get(axis.name)
+        labels = axis.labels if unit is None else bins_of(axis.labels, unit, axis.name)
+        if not labels.equals(axis.labels):
+            problems = Problems()
+            encoded = encode_column(Column(axis.name, labels), problems)
+            problems.raise_all()
+            assert encoded is not None
+            axis = Axis.of_distinct(axis.name, encoded[1].labels, unit)
+            column = encoded[0][column]
+        columns.append(column)
+        cut.append(axis)
+    if tuple(cut) == tensor.axes:
+        return tensor
+    if tensor.part is not None:
+        raise LabelError(
+            "times of a part of all cells cannot be cut afterwards: the part was drawn by its own "
+            "labels. Cut them where the whole is read (bins=, --bin), then split."
+        )
+    cells = merge_cells(columns, tensor.counts, [len(axis) for axis in cut])
+    return CountTensor.of_canonical(cut, cells.indices_NM, cells.counts_N, tensor.dropped)
+
+
 def with_types_of(tensor: CountTensor, axes: Sequence[Axis]) -> CountTensor:
     """Return the tensor with its labels in the types of other axes of the same names.
 
@@ -152,7 +221,7 @@ def _retyped(axis: Axis, kind: pa.DataType) -> Axis:
     labels = labels_in_type(axis.labels, kind)
     if labels.null_count or pc.count_distinct(labels).as_py() < len(labels):
         return axis
-    return Axis.of_distinct(axis.name, plain_labels(labels, axis=axis.name))
+    return Axis.of_distinct(axis.name, plain_labels(labels, axis=axis.name), axis.unit)
 
 
 def _read(texts: pa.Array, kind: pa.DataType) -> pa.Array:

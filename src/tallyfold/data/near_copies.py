@@ -11,6 +11,11 @@ from tallyfold.errors import ParameterError
 FIBRES_AT_ONCE = 1000
 
 
+def groups_along(tensor: CountTensor, axis: str | None) -> CellGroups | None:
+    """Return the groups of near copies along an axis; None without one."""
+    return None if axis is None else near_copies(tensor, axis)
+
+
 def near_copies(tensor: CountTensor, axis: str, *, similarity: float = 0.5) -> CellGroups:
     """Return a group for each cell: copies of one cell have the same.
 

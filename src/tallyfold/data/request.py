@@ -10,6 +10,11 @@ from tallyfold.data.axis import listing
 from tallyfold.data.bins import checked_bins
 from tallyfold.errors import LabelError, ParameterError, ShapeError
 
+REPEATED = ("sum", "error", "mean", "last", "max")
+"""How rows of the same cell are put together."""
+MISSING = ("error", "drop", "label")
+"""What rows without a label, or without a count, are taken for."""
+
 
 class Request(NamedTuple):
     """The columns that become axes, the column of counts, and the units that times are cut into.
@@ -23,13 +28,16 @@ class Request(NamedTuple):
     bins
         The unit of each column of times that is cut.
     repeated
-        ``"sum"`` or ``"error"``.
+        One of `REPEATED`.
+    missing
+        One of `MISSING`.
     """
 
     axes: list[str]
     value: str | EllipsisType | None = None
     bins: Mapping[str, str] = MappingProxyType({})
     repeated: str = "sum"
+    missing: str = "error"
 
     @classmethod
     def checked(
@@ -38,9 +46,10 @@ class Request(NamedTuple):
         value: str | EllipsisType | None,
         bins: Mapping[str, str] | None,
         repeated: str,
+        missing: str,
     ) -> Request:
         """Refuse what makes no sense whatever the table."""
-        check_repeated(repeated)
+        check_choices(repeated, missing)
         listed = isinstance(axes, Sequence) and not isinstance(axes, str)
         if not listed or not all(isinstance(name, str) for name in axes):
             raise ParameterError(
@@ -55,7 +64,7 @@ class Request(NamedTuple):
             )
         if len(set(names)) < len(names):
             raise ShapeError(f"axes must be different columns; got {listing(names)}.")
-        return cls(names, value, checked_bins(bins, names), repeated)
+        return cls(names, value, checked_bins(bins, names), repeated, missing)
 
     @property
     def count_column(self) -> str | None:
@@ -86,10 +95,13 @@ class Request(NamedTuple):
         return request
 
 
-def check_repeated(repeated: str) -> None:
-    """Refuse a way of treating repeated cells that does not exist."""
-    if repeated not in ("sum", "error"):
-        raise ParameterError(f"`repeated` must be 'sum' or 'error'; got {repeated!r}.")
+def check_choices(repeated: str, missing: str) -> None:
+    """Refuse ways of treating repeated cells or missing labels that do not exist."""
+    choices = {"repeated": (repeated, REPEATED), "missing": (missing, MISSING)}
+    for name, (given, known) in choices.items():
+        if given not in known:
+            words = ", ".join(repr(word) for word in known[:-1]) + f" or {known[-1]!r}"
+            raise ParameterError(f"`{name}` must be {words}; got {given!r}.")
 
 
 def check_columns(wanted: Sequence[str], columns: Sequence[str]) -> None:

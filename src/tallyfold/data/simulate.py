@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyfold.data.axis import MAX_LABELS, Axis
-from tallyfold.data.cells import Cells, merge_cells
+from tallyfold.data.cells import Cells, checked_indices, merge_cells
 from tallyfold.data.seeds import Seed, generator
-from tallyfold.data.tensor import CountTensor, checked_indices
+from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
 
 FloatArray = npt.NDArray[np.float64]
@@ -249,7 +249,7 @@ class Simulator:
         axes
             Names of the axes; ``axis_0``, ``axis_1``, ... if None. Labels are made of them.
         random_state
-            A seed, or a NumPy generator.
+            A seed, a NumPy generator, or None for a fresh one.
         """
         sizes, rng = _checked_shape(shape, n_components), generator(random_state)
         alpha, beta = _positive("prior_shape", prior_shape), _positive("prior_rate", prior_rate)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from tallyfold.data.axis import listing
 from tallyfold.data.groups import CellGroups
 from tallyfold.data.hashing import mixed
+from tallyfold.data.markup import tensor_html
 from tallyfold.data.part import HashRule, LabelRule, Part, Rule, with_rule
 from tallyfold.data.seeds import Seed, generator
 from tallyfold.data.tensor import CountTensor
@@ -32,6 +33,9 @@ class Split(NamedTuple):
 
     train: CountTensor
     test: CountTensor
+
+    def _repr_html_(self) -> str:
+        return tensor_html(self.train, "train") + tensor_html(self.test, "test")
 
 
 def split(
@@ -55,7 +59,7 @@ def split(
         missing. ``"all"`` hides a share of all cells, empty ones too: for models whose zeros are
         observed, which then take no hidden cell for a zero; `score` counts the hidden zeros.
     random_state
-        A seed, or a NumPy generator.
+        A seed, a NumPy generator, or None for a fresh one.
     groups
         A number for each non-zero cell, such as those of `near_copies`: cells with the same number
         go to the same part. `test_size` then is a share of the groups. With ``cells="all"`` it must
@@ -83,7 +87,12 @@ def split(
 
 
 def k_folds(
-    tensor: CountTensor, n_folds: int = 5, *, cells: Hidden = "nonzero", random_state: Seed = 0
+    tensor: CountTensor,
+    n_folds: int = 5,
+    *,
+    cells: Hidden = "nonzero",
+    random_state: Seed = 0,
+    groups: npt.ArrayLike | CellGroups | None = None,
 ) -> list[Split]:
     """Cut the cells into ``n_folds`` parts, each of which is the test part once.
 
@@ -96,7 +105,9 @@ def k_folds(
     cells
         Cut the cells with a count, or all; see `split`.
     random_state
-        A seed, or a NumPy generator.
+        A seed, a NumPy generator, or None for a fresh one.
+    groups
+        Cells with the same number are in the same fold; see `split`.
     """
     if isinstance(n_folds, bool) or not isinstance(n_folds, int | np.integer) or n_folds < 2:
         raise ParameterError(f"`n_folds` must be an integer of at least 2; got {n_folds!r}.")
@@ -105,10 +116,16 @@ def k_folds(
     if _hides_all(cells):
         seed = int(generator(random_state).integers(2**62))
         ends = pairwise(fold / n_folds for fold in range(n_folds + 1))
-        folds = [split_cells(tensor, low, high, seed) for low, high in ends]
+        folds = [split_cells(tensor, low, high, seed, groups) for low, high in ends]
         return [_with_counts_in_both(fold, tensor, f"1 of {n_folds} folds") for fold in folds]
-    fold_N = np.arange(tensor.nnz) % n_folds
-    generator(random_state).shuffle(fold_N)
+    group_N = np.arange(tensor.nnz)
+    if groups is not None:
+        distinct, group_N = np.unique(checked_groups(groups, tensor), return_inverse=True)
+        if n_folds > len(distinct):
+            raise DataError(f"{len(distinct):,} groups cannot be cut into {n_folds:,} folds.")
+    fold_G = np.arange(group_N.max() + 1) % n_folds
+    generator(random_state).shuffle(fold_G)
+    fold_N = fold_G[group_N]
     return [_in_two(tensor, fold_N == fold) for fold in range(n_folds)]
 
 
@@ -126,7 +143,7 @@ def subsample(
     cells
         Draw among the cells with a count, or among all; see `split`.
     random_state
-        A seed, or a NumPy generator.
+        A seed, a NumPy generator, or None for a fresh one.
     """
     if share == 1:
         return tensor
@@ -175,7 +192,7 @@ def split_entities(
     test_size
         The share of entities that go to the test part, between 0 and 1.
     random_state
-        A seed, or a NumPy generator.
+        A seed, a NumPy generator, or None for a fresh one.
     """
     number = tensor.axis_number(axis)
     present = np.flatnonzero(tensor.marginal(axis, "nonzeros"))

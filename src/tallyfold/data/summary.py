@@ -29,17 +29,19 @@ class Dropped:
     total: int = 0
     labels: dict[str, int] | None = None
     documents: int = 0
+    rows: int = 0
 
     def __str__(self) -> str:
         parts = []
-        if self.cells or not (self.labels or self.documents):
+        if self.cells or not (self.labels or self.documents or self.rows):
             noun = "cell" if self.cells == 1 else "cells"
             parts.append(f"{self.cells:,} {noun} (total count {self.total:,})")
         for axis, number in (self.labels or {}).items():
             if number:
                 parts.append(f"{number:,} {axis} label{'' if number == 1 else 's'}")
-        if self.documents:
-            parts.append(f"{self.documents:,} document{'' if self.documents == 1 else 's'}")
+        for number, noun in ((self.documents, "document"), (self.rows, "row")):
+            if number:
+                parts.append(f"{number:,} {noun}{'' if number == 1 else 's'}")
         *most, last = parts
         first = ", ".join(most) + " and " if most else ""
         return f"{self.reason}: dropped {first}{last}"

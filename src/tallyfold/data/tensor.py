@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing
-from tallyfold.data.cells import merge_cells, whole_counts
+from tallyfold.data.cells import checked_indices, merge_cells, whole_counts
 from tallyfold.data.packages import imported
 from tallyfold.data.summary import Dropped, one_line
 from tallyfold.errors import CountError, LabelError, ParameterError, ShapeError
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 FrameKind = Literal["pandas", "polars", "pyarrow"]
 BinUnit = Literal["year", "quarter", "month", "week", "day", "hour"]
-Repeated = Literal["sum", "error"]
+Repeated = Literal["sum", "error", "mean", "last", "max"]
+Missing = Literal["error", "drop", "label"]
 
 
 class CountTensor:
@@ -108,6 +109,7 @@ class CountTensor:
         value: str | EllipsisType | None = ...,
         *,
         repeated: Repeated = "sum",
+        missing: Missing = "error",
         bins: Mapping[str, BinUnit] | None = None,
         min_nonzeros: Mapping[str, int] | None = None,
         top: Mapping[str, int] | None = None,
@@ -124,7 +126,16 @@ class CountTensor:
             The column that holds the counts; None counts rows, each row being one event. It may be
             left out where the frame has no column called ``"count"``.
         repeated
-            What to do with rows that share a cell: add up their counts, or raise an error.
+            How the counts of rows that share a cell are put together: ``"sum"`` adds them up,
+            ``"mean"`` takes their mean, rounded to a whole number, halves up (a `RoundedWarning`
+            says how many were not whole), ``"last"`` the last in the order of the rows, ``"max"``
+            the largest; ``"error"`` allows one row only. Without a column of counts each row has
+            a count of one.
+        missing
+            What to do with rows that lack a label (null, or NaN among numbers) or a count:
+            ``"error"`` refuses them, ``"drop"`` leaves them out and records how many in `dropped`,
+            ``"label"`` gives each axis a last label, ``"(missing)"``, for rows without one; its
+            other labels become text. A count that is missing can be refused or left out only.
         bins
             Columns of dates or times to cut into units, such as ``{"date": "month"}``. Times with
             a zone are binned in UTC.
@@ -151,8 +162,10 @@ class CountTensor:
         1  bob  mail      1
         """
         from tallyfold.data.events import tensor_from_frame
+        from tallyfold.data.request import Request
 
-        tensor = tensor_from_frame(frame, axes, value, repeated=repeated, bins=bins)
+        request = Request.checked(axes, value, bins, repeated, missing)
+        tensor = tensor_from_frame(frame, request)
         return tensor.filter(min_nonzeros=min_nonzeros, top=top)
 
     @classmethod
@@ -168,6 +181,7 @@ class CountTensor:
         max_words: int | None = None,
         stop_words: Literal["english"] | Sequence[str] | None = None,
         vectorizer: Any = None,
+        missing: Missing = "error",
         bins: Mapping[str, BinUnit] | None = None,
         min_nonzeros: Mapping[str, int] | None = None,
         top: Mapping[str, int] | None = None,
@@ -193,6 +207,9 @@ class CountTensor:
         vectorizer
             A vectoriser of your own instead, with scikit-learn's ``fit_transform`` and
             ``get_feature_names_out``.
+        missing
+            What to do with documents that lack a label, or have an empty list of them: as in
+            `from_frame`. A text that is missing can be refused or left out only.
         bins, min_nonzeros, top
             As in `from_frame`.
 
@@ -217,7 +234,14 @@ class CountTensor:
                 "to your own instead."
             )
         tensor = tensor_from_documents(
-            frame, text, axes, explode=explode, word_axis=word_axis, counter=vectorizer, bins=bins
+            frame,
+            text,
+            axes,
+            explode=explode,
+            word_axis=word_axis,
+            counter=vectorizer,
+            bins=bins,
+            missing=missing,
         )
         return tensor.filter(min_nonzeros=min_nonzeros, top=top)
 
@@ -307,6 +331,16 @@ class CountTensor:
         """Bytes of memory in cells and labels."""
         labels = sum(int(axis.labels.nbytes) for axis in self._axes)
         return self._indices.nbytes + self._counts.nbytes + labels
+
+    def fingerprint(self) -> str:
+        """Return a checksum of the names and labels of axes, the counts, and the part.
+
+        It is the same for the same counts, in whatever order and from whatever file they came; a
+        model's `card` has that of the tensor it was fitted to.
+        """
+        from tallyfold.data.fingerprint import cell_sums, labelled_fingerprint
+
+        return labelled_fingerprint(self, cell_sums(self, by_label=True))
 
     def axis(self, name: str) -> Axis:
         """Return the axis with this name."""
@@ -486,6 +520,11 @@ class CountTensor:
     def __repr__(self) -> str:
         return one_line(self)
 
+    def _repr_html_(self) -> str:
+        from tallyfold.data.markup import tensor_html
+
+        return tensor_html(self)
+
     def _store(
         self,
         axes: tuple[Axis, ...],
@@ -511,25 +550,6 @@ def _checked_axes(axes: Sequence[Axis]) -> tuple[Axis, ...]:
     if len(set(names)) < len(names):
         raise ShapeError(f"axes must have different names; got {listing(names)}.")
     return axes
-
-
-def checked_indices(indices: npt.NDArray[Any], axes: tuple[Axis, ...]) -> npt.NDArray[np.int32]:
-    """Refuse positions of cells that are not whole numbers within the axes, one row per cell."""
-    if indices.size == 0:
-        indices = indices.reshape(0, len(axes)).astype(np.int32)
-    if indices.ndim != 2 or indices.shape[1] != len(axes) or indices.dtype.kind not in "iu":
-        raise ShapeError(
-            f"indices must be whole numbers of shape (cells, {len(axes)}), one column per axis; "
-            f"got shape {indices.shape} of type {indices.dtype}."
-        )
-    for number, axis in enumerate(axes):
-        column = indices[:, number]
-        if len(column) and (column.min() < 0 or column.max() >= len(axis)):
-            raise ShapeError(
-                f"positions on axis {axis.name!r} must be from 0 to {len(axis) - 1:,}; "
-                f"got {column.min()} to {column.max()}."
-            )
-    return indices.astype(np.int32, copy=False)
 
 
 def label_columns(tensor: CountTensor) -> list[pa.DictionaryArray]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallyfold.data.groups import CellGroups
-from tallyfold.data.near_copies import near_copies
+from tallyfold.data.near_copies import groups_along
 from tallyfold.data.split import Split, split
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError, StorageError
@@ -199,7 +199,7 @@ class Experiment:
         return split(tensor, 0.2, cells=hidden, random_state=seed, groups=groups)
 
     def _groups(self, tensor: CountTensor) -> CellGroups | None:
-        return None if self.copies is None else near_copies(tensor, self.copies)
+        return groups_along(tensor, self.copies)
 
     def _decided(self, tensor: CountTensor) -> dict[str, CountModel]:
         """Return the models for a data set: what empty cells are is decided on the whole of it."""

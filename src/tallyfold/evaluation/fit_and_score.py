@@ -35,7 +35,7 @@ def fit_whole(model: CountModel, train: CountTensor, groups: npt.ArrayLike | Non
     with warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedWarning)
         try:
-            model.fit(train, groups=groups)
+            model.fit(train, groups=groups, verbose=False)
         except InterruptedWarning:
             raise KeyboardInterrupt from None
 

@@ -137,7 +137,8 @@ class Predictions:
         if self.train is None:
             raise ParameterError(
                 "`train` must be given for scores that rank cells: the empty cells are those that "
-                "are neither in it nor in the test tensor. Give the tensor the model was fitted on."
+                "are neither in it nor in the test tensor. Give the "
+                "counts the model was fitted on (train=, --train)."
             )
         return self.train
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tallyfold.errors import ParameterError
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model
-from tallyfold.models.parameters import SEED, check_parameters, integer, number
+from tallyfold.models.parameters import RANDOM_STATE, check_parameters, integer, number
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.sampled_factors import SampledFactors
 
@@ -19,6 +19,36 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = npt.NDArray[np.float64]
+
+
+def components(model: CountModel, axis: str, top: int = 10, **order: Any) -> pd.DataFrame:
+    """Return the first labels of each component on an axis, largest component first.
+
+    Parameters
+    ----------
+    model
+        A fitted model with factors.
+    axis, top
+        The axis, and how many of its labels.
+    **order
+        What labels are ranked by: `by`, `relevance` and `least`, as in the method
+        ``model.components``, which this is.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per component and label: the component's share of the rate, the label's rank, and
+        its weight in the component with a 90 % interval.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.simulate((30, 40, 10), 3, density=0.2).tensor
+    >>> model = tf.BPTF(n_components=3, max_iter=20).fit(tensor)
+    >>> tf.components(model, "axis_1", top=5)["label"].size
+    15
+    """
+    return checked_model(model).components(axis, top, **order)
 
 
 def profile(model: CountModel, axis: str, label: Any, *, level: float = 0.9) -> pd.DataFrame:
@@ -46,8 +76,8 @@ def profile(model: CountModel, axis: str, label: Any, *, level: float = 0.9) -> 
     >>> import tallyfold as tf
     >>> tensor = tf.simulate((30, 40, 10), 3, density=0.2).tensor
     >>> model = tf.BPTF(n_components=3, max_iter=20).fit(tensor)
-    >>> profile(model, "axis_1", "axis_1-07").columns.tolist()
-    ['component', 'share', 'mean', 'low', 'high']
+    >>> tf.profile(model, "axis_1", "axis_1-07").columns.tolist()
+    ['component', 'name', 'share', 'mean', 'low', 'high']
     """
     import pandas as pd
 
@@ -59,6 +89,7 @@ def profile(model: CountModel, axis: str, label: Any, *, level: float = 0.9) -> 
     frame = pd.DataFrame(
         {
             "component": np.arange(len(mean_K)),
+            "name": model.component_names_,
             "share": weight_K / max(weight_K.sum(), 1e-300),
             "mean": mean_K,
             "low": factors.quantile(axis, (1 - level) / 2)[row],
@@ -71,21 +102,23 @@ def profile(model: CountModel, axis: str, label: Any, *, level: float = 0.9) -> 
     return frame
 
 
-def top_entities(
+def top(
     model: CountModel,
     axis: str,
-    given: Mapping[str, Any],
+    given: Mapping[str, Any] | None = None,
     *,
     top: int = 10,
     draws: int = 50,
-    random_state: int = 0,
+    random_state: int | None = 0,
 ) -> pd.DataFrame:
     """Return the entities of an axis with the highest rates beside some given entities.
 
     The paper's top ten words of an author: the dot product of both factors, with its standard
     deviation over posterior draws. With entities of all other axes given it is the rate of each
-    cell as the model predicts it. Otherwise factors alone are asked: multipliers of combinations
-    of labels, and the calibration of predictions, are left aside.
+    cell: with observed zeros that of there being a count (in the order of `probability`), not how
+    many; with ratings it knows no end of the scale. Otherwise factors alone are asked, and
+    multipliers of combinations of labels, such as a gate, are left aside: rank `probability` or
+    `predict` of all cells for what the whole model says. ``attrs["by"]`` tells which it was.
 
     Parameters
     ----------
@@ -95,7 +128,7 @@ def top_entities(
         The axis whose entities are ranked.
     given
         Entities of other axes, such as ``{"author": "..."}``. Axes that are not given are averaged
-        over: they enter with the mean of their posterior means.
+        over: they enter with the mean of their posterior means. None: all of them are.
     top
         How many entities to return.
     draws, random_state
@@ -112,17 +145,18 @@ def top_entities(
     >>> import tallyfold as tf
     >>> tensor = tf.simulate((30, 40, 10), 3, density=0.2).tensor
     >>> model = tf.BPTF(n_components=3, max_iter=20).fit(tensor)
-    >>> top_entities(model, "axis_1", {"axis_0": "axis_0-03"}, top=5).shape
+    >>> tf.top(model, "axis_1", {"axis_0": "axis_0-03"}, top=5).shape
     (5, 3)
     """
     import pandas as pd
 
     check_parameters(
         {"top": top, "draws": draws, "random_state": random_state},
-        {"top": integer(1), "draws": integer(2), "random_state": SEED},
+        {"top": integer(1), "draws": integer(2), "random_state": RANDOM_STATE},
     )
     factors = checked_model(model).posterior_
     own = factors.axis_number(axis)
+    given = {} if given is None else given
     if not isinstance(given, Mapping):
         raise ParameterError(
             f"`given` must be labels by axis, such as {{'author': '...'}}; got {given!r}."
@@ -162,7 +196,12 @@ def _cell_rates(model: CountModel, own: int, rows: Mapping[int, int]) -> tuple[F
 
 
 def _averaged_rates(
-    factors: Factors, own: int, rows: Mapping[int, int], others_K: Floats, draws: int, seed: int
+    factors: Factors,
+    own: int,
+    rows: Mapping[int, int],
+    others_K: Floats,
+    draws: int,
+    seed: int | None,
 ) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each entity's dot product with the given ones.
 

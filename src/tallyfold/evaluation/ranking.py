@@ -18,7 +18,7 @@ from tallyfold.errors import DataError, ParameterError
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
 from tallyfold.models.expected import checked_tensor
-from tallyfold.models.parameters import NONE, SEED, check_parameters, integer, one_of
+from tallyfold.models.parameters import NONE, RANDOM_STATE, check_parameters, integer, one_of
 from tallyfold.models.scoring import knows_zeros
 
 Ints = npt.NDArray[np.int64]
@@ -68,7 +68,7 @@ def ranking(
     along: str | None = None,
     most_cells: int | None = None,
     by: By = "rate",
-    random_state: int = 0,
+    random_state: int | None = 0,
 ) -> Ranking:
     """Rank each held-out cell in a list with empty cells drawn at random.
 
@@ -109,7 +109,7 @@ def ranking(
     """
     given = {"zeros_per_cell": zeros_per_cell, "k": k, "most_cells": most_cells}
     check_parameters(given, dict.fromkeys(given, integer(1)) | {"most_cells": integer(1) | NONE})
-    check_parameters({"random_state": random_state}, {"random_state": SEED})
+    check_parameters({"random_state": random_state}, {"random_state": RANDOM_STATE})
     if k > zeros_per_cell:
         raise ParameterError(
             f"`k` must be at most `zeros_per_cell`, or all cells are among the first; got {k} "
@@ -201,7 +201,7 @@ def ranked_lists(
     along: str | None = None,
     most_lists: int = 1500,
     by: By = "rate",
-    random_state: int = 0,
+    random_state: int | None = 0,
 ) -> Lists:
     """Rank all labels of an axis within combinations of the other axes' labels.
 
@@ -230,7 +230,7 @@ def ranked_lists(
     """
     given = {"k": k, "most_lists": most_lists}
     check_parameters(given, dict.fromkeys(given, integer(1)))
-    check_parameters({"random_state": random_state}, {"random_state": SEED})
+    check_parameters({"random_state": random_state}, {"random_state": RANDOM_STATE})
     axes = model.axes_
     target = axis_number(axes, max(axes, key=len).name if along is None else along)
     cells = cell_positions(axes, checked_tensor(test, "test"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, NoReturn, Self
+from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,21 +16,25 @@ from sklearn.base import BaseEstimator
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.groups import CellGroups
+from tallyfold.data.seeds import fixed_seed
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import (
     DataError,
     DivergedError,
     InterruptedWarning,
     ParameterError,
+    printable,
 )
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import hold_out
 from tallyfold.inference.distributed.agreement import axes_in_words, refuse_differences
 from tallyfold.inference.distributed.process_group import current_group
-from tallyfold.inference.fit.checkpoint import Checkpoint, fingerprint
+from tallyfold.inference.fit.checkpoint import Checkpoint, fingerprint, kept_seed
 from tallyfold.inference.fit.loop import Callback, Outcome, Phase, outcome_of, run_loop
+from tallyfold.inference.fit.progress import Verbose, shown
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
+from tallyfold.models.card import ENDS, amount_words, gate_words, whether_words
 from tallyfold.models.cells import checked_tensor
 from tallyfold.models.completion import (
     calibrated,
@@ -39,13 +44,34 @@ from tallyfold.models.completion import (
     with_head,
     without_head,
 )
+from tallyfold.models.editing import by_size
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.fitted_model import FittedModel, refuse_y
-from tallyfold.models.parameters import RulesOfFields, check_parameters, integer
+from tallyfold.models.memory import check_memory
+from tallyfold.models.parameters import VERBOSE, RulesOfFields, check_parameters, integer
+from tallyfold.models.record import Record
 from tallyfold.posterior.predictive import Calibration
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+_log = logging.getLogger("tallyfold")
+
+
+class Given(NamedTuple):
+    """What `fit` is given beside the tensor; see there."""
+
+    checkpoint: str | os.PathLike[str] | None = None
+    every: int = 10
+    resume: bool = False
+    callbacks: Sequence[Callback] = ()
+    groups: npt.ArrayLike | None = None
+
+    def inside(self, folder: str) -> Given:
+        """Return the same for a part of the fit, whose checkpoint is in a folder inside."""
+        if self.checkpoint is None:
+            return self
+        return self._replace(checkpoint=os.path.join(self.checkpoint, folder))
 
 
 class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
@@ -57,6 +83,8 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     name: ClassVar[str]
     rules = RulesOfFields()
+    checks_memory: ClassVar[bool] = False
+    """Whether `fit_cost` holds for it, so that a fit without room in memory is refused."""
     many_processes: ClassVar[bool] = False
     """Whether several processes can share a fit."""
     takes_hidden_for_zeros: ClassVar[bool] = True
@@ -132,6 +160,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         resume: bool = False,
         callbacks: Sequence[Callback] = (),
         groups: npt.ArrayLike | None = None,
+        verbose: Verbose = "auto",
     ) -> Self:
         """Fit the model to a tensor's counts.
 
@@ -147,10 +176,16 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             Go on with the run saved in `checkpoint`; the result is that of a fit never
             interrupted. Without a saved run there, start one.
         callbacks
-            Called after each iteration with a `Progress`.
+            Called after each iteration with a `Progress`: its `iteration` has a number, an
+            objective, seconds, a score on validation cells and the name of its phase.
         groups
             A number for each non-zero cell, such as those of `near_copies`: cells that the fit
             holds out from itself, to stop or to calibrate, are whole groups.
+        verbose
+            Whether to show how it goes, on standard error: a bar in terminals and notebooks, a
+            line now and then elsewhere. ``"auto"``: in notebooks and where someone types, if it
+            takes longer than a second; not in scripts. The logger ``"tallyfold"`` is told of phases
+            and choices (INFO) and iterations (DEBUG) in any case.
 
         Returns
         -------
@@ -162,9 +197,16 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             the same model.
         """
         refuse_y(y)
+        check_parameters({"verbose": verbose}, {"verbose": VERBOSE})
         self._check(tensor, every, checkpoint, resume)
-        with use_device(self._device):
-            caveat = self._fit(tensor, checkpoint, every, resume, callbacks, groups)
+        decided = self._decided(tensor, Given(checkpoint, every, resume))
+        title, seen = type(self).__name__, verbose if current_group().first else False
+        decided._log_begin(tensor)
+        with use_device(self._device), shown(seen, title, lambda: _course(decided)) as own:
+            given = Given(checkpoint, every, resume, (*callbacks, *own), groups)
+            caveat = decided._fit_whole(tensor, given)
+        self._fitted = decided.fitted_
+        decided._log_end()
         count_switched_off(self._fitted)
         if caveat is not None:
             warnings.warn(
@@ -174,16 +216,53 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             )
         return self
 
-    def _fit(
-        self,
-        tensor: CountTensor,
-        checkpoint: str | os.PathLike[str] | None,
-        every: int,
-        resume: bool,
-        callbacks: Sequence[Callback],
-        groups: npt.ArrayLike | None,
-    ) -> str | None:
+    def _decided(self, tensor: CountTensor, given: Given) -> Self:
+        """Return the model with what a fit decides beforehand: its seed, if there is none.
+
+        A fit that goes on has the seed that it began with. All processes have the same.
+        """
+        if self.get_params().get("random_state", 0) is not None:
+            return self
+        begun = given.checkpoint if given.resume else None
+
+        def draw() -> int:
+            return fixed_seed(None if begun is None else kept_seed(begun))
+
+        return self._with(random_state=current_group().broadcast(draw))
+
+    def _log_begin(self, tensor: CountTensor) -> None:
+        if current_group().first:
+            shape = " x ".join(f"{axis.name} {len(axis):,}" for axis in tensor.axes)
+            zeros, seed = self.zeros_for(tensor), self._seed
+            told = f"fit to {tensor.nnz:,} cells of {shape}, zeros {zeros}, seed {seed}"
+            _log.info("%s: %s", type(self).__name__, printable(told))
+
+    def _log_end(self) -> None:
+        if not current_group().first:
+            return
+        fitted = self.fitted_
+        chosen = {
+            "gate": gate_words(self),
+            "whether there is a count": whether_words(fitted),
+            "how many": amount_words(fitted),
+            "validation score": fitted.validation_score,
+        }
+        for what, value in chosen.items():
+            if value is not None:
+                _log.info("%s: %s: %s", type(self).__name__, what, printable(value))
+        _log.info("%s: fit ended after %s", type(self).__name__, _course(self))
+
+    def _with(self, **parameters: Any) -> Self:
+        """Return a model, not fitted, with some parameters changed."""
+        return type(self)(**(self.get_params() | parameters))
+
+    def _fit_whole(self, tensor: CountTensor, given: Given) -> str | None:
+        """Fit all there is to fit; if interrupted, return what to know of it."""
+        return self._fit(tensor, given)
+
+    def _fit(self, tensor: CountTensor, given: Given) -> str | None:
         """Fit with parameters that were checked; if interrupted, return what to know of it."""
+        groups = given.groups
         groups_N = None if groups is None else fit_groups(groups, tensor)
         groups_of = groups if isinstance(groups, CellGroups) else groups_N
         share = self._validation_share()
@@ -196,11 +275,11 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             phases += head_phases_for(tensor, held_out, scale, self._seed, groups_N)
         try:
             data = fingerprint(tensor, cells.group, groups_N)
-            outcome = self._run(phases, data, cells, checkpoint, every, resume, callbacks)
+            outcome = self._run(phases, data, cells, given)
         except DivergedError as error:
             if error.run.history:
                 good = outcome_of(error.run, phases, "diverged")
-                error.model = type(self)(**self.get_params())
+                error.model = self._with()
                 error.model._fitted = self._whole(good, phases, tensor, cells)
             raise
         self._fitted = self._whole(outcome, phases, tensor, cells)
@@ -228,11 +307,12 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             # what was fitted is the rate times the share of cells that is not hidden
             fitted = replace(fitted, calibration=Calibration(scale=1 / cells.share))
         return replace(
-            with_head(fitted, outcome, phases),
+            with_head(by_size(fitted), outcome, phases),
             history=tuple(outcome.history),
             n_iter=outcome.n_iter,
             reason=outcome.reason,
             parameters=self._plain_parameters(),
+            record=Record.of(tensor, cells.group),
         )
 
     def set_output(self, *, transform: str | None = None) -> NoReturn:
@@ -246,7 +326,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _seed(self) -> int:
-        return int(self.get_params().get("random_state", 0))
+        return self.get_params().get("random_state") or 0
 
     @property
     def _device(self) -> str:
@@ -256,6 +336,25 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     def _informed(self, cells: TrainingCells) -> list[npt.NDArray[np.bool_]]:
         """Return which entities the data say something of: all, if zeros are observed."""
         return [seen_D | self._observed for seen_D in cells.seen]
+
+    def check_fit(self, tensor: CountTensor, processes: int = 1) -> None:
+        """Refuse parameters and counts that `fit` would refuse, without fitting.
+
+        Parameters
+        ----------
+        tensor
+            The counts to learn from.
+        processes
+            How many processes the fit is to be shared between.
+        """
+        self._check_processes(processes)
+        self._check(tensor, 1, None, False)
+
+    def _check_processes(self, number: int) -> None:
+        if number > 1 and not self.many_processes:
+            raise ParameterError(
+                f"{type(self).__name__} fits in one process only; BPTF and VAE-BPTF in several."
+            )
 
     def _check(
         self,
@@ -270,12 +369,11 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if resume and checkpoint is None:
             raise ParameterError("`resume` needs a `checkpoint` folder to resume from.")
         group = current_group()
-        if group.size > 1 and not self.many_processes:
-            raise ParameterError(
-                f"{type(self).__name__} fits in one process only; BPTF and VAE-BPTF in several."
-            )
+        self._check_processes(group.size)
         if group.all_reduce_number(checked_tensor(tensor).nnz) == 0:
             raise DataError("the tensor has no non-zero cell; there is nothing to fit.")
+        if self.checks_memory and group.size == 1:
+            check_memory(tensor, self.get_params()["n_components"], name=self.name)
         given = {
             "model and parameters": (self.name, self._plain_parameters()),
             "axes": axes_in_words(tensor.axes) if group.size > 1 else None,
@@ -289,17 +387,14 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         phases: Sequence[Phase],
         data: str,
         cells: TrainingCells,
-        checkpoint: str | os.PathLike[str] | None,
-        every: int,
-        resume: bool,
-        callbacks: Sequence[Callback],
+        given: Given,
     ) -> Outcome:
-        limit = self._iteration_limit
-        if checkpoint is None:
+        limit, callbacks, every = self._iteration_limit, given.callbacks, given.every
+        if given.checkpoint is None:
             return run_loop(phases, max_iter=limit, callbacks=callbacks)
-        kept = Checkpoint(checkpoint, self.name, self._plain_parameters(), data, cells)
+        kept = Checkpoint(given.checkpoint, self.name, self._plain_parameters(), data, cells)
         with kept.held():
-            run = kept.load(phases) if resume and kept.exists() else None
+            run = kept.load(phases) if given.resume and kept.exists() else None
             return run_loop(
                 phases, max_iter=limit, run=run, callbacks=callbacks, keep=kept.keep, every=every
             )
@@ -309,6 +404,14 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         return {
             n: v.item() if isinstance(v, np.generic) else v for n, v in self.get_params().items()
         }
+
+
+def _course(model: CountModel) -> str:
+    """Return how a fit went: its iterations, their time, and why it ended."""
+    fitted = model.fitted_
+    seconds = fitted.history[-1].seconds if fitted.history else 0.0
+    ended = ENDS.get(fitted.reason, fitted.reason)
+    return f"{len(fitted.history):,} iterations, {seconds:.1f} s: {ended}"
 
 
 for _method in [name for name in vars(CountModel) if name.endswith("_request")]:

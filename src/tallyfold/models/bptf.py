@@ -60,7 +60,8 @@ class BPTF(SweptModel):
         For a head: the smallest and the largest value that counts can have, such as (1, 5) for
         stars; ``"auto"`` recognises a bounded scale, None never has one.
     random_state
-        Seed of the random start and of the validation part.
+        Seed of the random start and of the validation part. None draws
+        one, which `random_state_` has.
     backend, device
         What computes, and where. ``"numba"`` (compiled) and ``"numpy"`` use the CPU, ``"torch"``
         the device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. ``"auto"`` chooses by size on the CPU,

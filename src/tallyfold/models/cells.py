@@ -7,11 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tallyfold.data.axis import Axis, plain_labels
+from tallyfold.data.bins import bins_of
 from tallyfold.data.events import read_columns
 from tallyfold.data.request import Request
-from tallyfold.data.tensor import CountTensor
+from tallyfold.data.tensor import CountTensor, label_columns
 from tallyfold.errors import LabelError, ParameterError, ShapeError
 
 Unknown = Literal["error", "prior"]
@@ -45,11 +47,49 @@ def cell_positions(axes: Sequence[Axis], cells: Any, unknown: Unknown = "error")
         raise ParameterError(f"`unknown` must be 'error' or 'prior'; got {unknown!r}.")
     if isinstance(cells, CountTensor):
         return _of_tensor(axes, cells, unknown)
-    if isinstance(cells, np.ndarray) or (
-        isinstance(cells, list | tuple) and not hasattr(cells, "columns")
-    ):
+    if _are_positions(cells):
         return _of_array(axes, np.asarray(cells))
     return _of_frame(axes, cells, unknown)
+
+
+def _are_positions(cells: Any) -> bool:
+    listed = isinstance(cells, list | tuple) and not hasattr(cells, "columns")
+    return listed or isinstance(cells, np.ndarray)
+
+
+def beside_cells(axes: Sequence[Axis], cells: Any, name: str, values_N: npt.NDArray[Any]) -> Any:
+    """Return a frame of cells, given as to `cell_positions`, with a column of values beside them.
+
+    A frame comes back as what it was: its columns, the order of its rows, and the index of pandas.
+    A tensor's cells and positions become a pandas frame of their labels.
+    """
+    import narwhals as nw
+
+    if isinstance(cells, CountTensor):
+        columns, names = label_columns(cells), list(cells.names)
+    elif _are_positions(cells):
+        found = np.asarray(cells).T
+        columns = [a.labels.take(pa.array(p)) for a, p in zip(axes, found, strict=True)]
+        names = [axis.name for axis in axes]
+    else:
+        table = nw.from_native(cells).lazy().collect()
+        _refuse_column(name, table.columns)
+        frame = table.to_native()
+        if nw.dependencies.is_pandas_like_dataframe(frame):
+            return frame.assign(**{name: values_N})
+        column = nw.new_series(name, values_N, backend=table.implementation)
+        return table.with_columns(column).to_native()
+    _refuse_column(name, names)
+    decoded = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in columns]
+    return pa.table([*decoded, pa.array(values_N)], names=[*names, name]).to_pandas()
+
+
+def _refuse_column(name: str, columns: Sequence[str]) -> None:
+    if name in columns:
+        raise ParameterError(
+            f"the cells have a column {name!r} already, where the prediction would stand. Rename "
+            "it, or take the prediction as an array (output='array')."
+        )
 
 
 def _of_tensor(axes: Sequence[Axis], tensor: CountTensor, unknown: Unknown) -> Positions:
@@ -77,6 +117,8 @@ def _of_frame(axes: Sequence[Axis], frame: Any, unknown: Unknown) -> Positions:
     columns = []
     for axis in axes:
         labels = plain_labels(table[axis.name].to_arrow(), axis=axis.name)
+        if axis.unit is not None:
+            labels = bins_of(labels, axis.unit, axis.name)
         columns.append(_find(axis, labels, unknown))
     return np.stack(columns).T
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -11,8 +10,8 @@ import numpy as np
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.fit.loop import Callback, Outcome, Phase
-from tallyfold.models.base import CountModel
+from tallyfold.inference.fit.loop import Outcome, Phase
+from tallyfold.models.base import CountModel, Given
 
 
 class ChainModel(CountModel):
@@ -43,31 +42,26 @@ class ChainModel(CountModel):
         phases: Sequence[Phase],
         data: str,
         cells: TrainingCells,
-        checkpoint: str | os.PathLike[str] | None,
-        every: int,
-        resume: bool,
-        callbacks: Sequence[Callback],
+        given: Given,
     ) -> Outcome:
         """Run the chains one after the other; one that is interrupted is left out."""
-        rest = (every, resume, callbacks)
-        outcome = super()._run(phases, data, cells, checkpoint, *rest)
+        outcome = super()._run(phases, data, cells, given)
         self._others = []
         for number in range(1, self.n_chains):
             if outcome.reason == "interrupted":
                 break
             own = self._chain(cells, self._chain_seed(number))
-            folder = None if checkpoint is None else os.path.join(checkpoint, f"chain-{number}")
-            more = super()._run(own, data, cells, folder, *rest)
+            more = super()._run(own, data, cells, given.inside(f"chain-{number}"))
             if more.reason == "interrupted":
                 outcome = outcome._replace(reason="interrupted")
             else:
                 self._others.append(more.state)
         return outcome
 
-    def _fit(self, *given: Any) -> str | None:
+    def _fit(self, tensor: CountTensor, given: Given) -> str | None:
         self._others = []
         try:
-            told = super()._fit(*given)
+            told = super()._fit(tensor, given)
             if told is None or self.n_chains == 1:
                 return told
             return f"{told} It has {1 + len(self._others)} of {self.n_chains} chains."

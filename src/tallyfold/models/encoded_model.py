@@ -116,7 +116,7 @@ class EncodedModel(SweptModel):
             self._combinations(sweeps.cells, held_out),
             hidden_units=HIDDEN_UNITS,
             batch_entities=self.batch_entities,
-            seed=self.random_state,
+            seed=self._seed,
         )
         tol = VISITS_TOL if self.tol is None else self.tol
         warns = self.max_iter is not None
@@ -138,7 +138,7 @@ class EncodedModel(SweptModel):
         """Return sweeps over some entities at a time."""
         assert self.batch_entities is not None
         n_iterations = self._most_sweeps
-        svi = SVIStep(sweeps, n_iterations, self.batch_entities, MOST_CELLS, self.random_state)
+        svi = SVIStep(sweeps, n_iterations, self.batch_entities, MOST_CELLS, self._seed)
         return Phase("svi", svi, lambda s: svi.start(begin(s)), StoppingRules(n_iterations))
 
     def _caveat(self, outcome: Outcome) -> str:
@@ -188,7 +188,7 @@ class EncodedModel(SweptModel):
             return state
         n_axes = len(state.posterior.axes)
         params = tuple(
-            first_params(self.random_state, axis, HIDDEN_UNITS, self._decided_shape(), n_axes)
+            first_params(self._seed, axis, HIDDEN_UNITS, self._decided_shape(), n_axes)
             for axis in range(n_axes)
         )
         return EncoderState(

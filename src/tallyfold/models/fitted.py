@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from tallyfold.data.formats.writing import axes_from_bytes, axes_to_bytes
 from tallyfold.errors import FormatError, StorageError
 from tallyfold.inference.fit import state_arrays
 from tallyfold.inference.fit.loop import Iteration
+from tallyfold.models.record import Record
 from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors
@@ -66,6 +67,14 @@ class TrainedEncoders:
         return state_arrays.from_arrays(empty, arrays)
 
 
+class EditRecord(NamedTuple):
+    """What was done to components, and the scores of cells before and after; None without any."""
+
+    what: str
+    before: float | None = None
+    after: float | None = None
+
+
 @dataclass(frozen=True)
 class Fitted:
     """Everything a fitted model knows.
@@ -95,6 +104,16 @@ class Fitted:
     occurrence
         What tells, together with the factors, whether there is a count at all; the likelihood then
         is that of counts of at least one. None: the likelihood tells it.
+    component_names
+        What components were named by hand, None for the others; empty if none was.
+    component_stability
+        How surely each component comes back in other fits (`stability`), None where that is not
+        known; empty if it was never asked.
+    edits
+        What was done to the components after the fit, in words, with scores before and after where
+        cells were given.
+    record
+        What the fit was made of, by which versions, and scores on held-out cells.
     """
 
     axes: tuple[Axis, ...]
@@ -112,6 +131,10 @@ class Fitted:
     others: tuple[Fitted, ...] = ()
     head: CountHead | None = None
     occurrence: Occurrence | None = None
+    component_names: tuple[str | None, ...] = ()
+    component_stability: tuple[float | None, ...] = ()
+    edits: tuple[EditRecord, ...] = ()
+    record: Record = field(default_factory=Record)
 
     @property
     def has_distribution(self) -> bool:
@@ -184,6 +207,10 @@ class Fitted:
             "n_iter": self.n_iter,
             "reason": self.reason,
             "validation_score": self.validation_score,
+            "component_names": list(self.component_names),
+            "component_stability": list(self.component_stability),
+            "edits": [list(edit) for edit in self.edits],
+            "record": self.record.document(),
             "others": [other.document() for other in self.others],
         }
 
@@ -219,9 +246,13 @@ class Fitted:
                 document["reason"],
                 document["validation_score"],
                 part_of(arrays, "extra/"),
+                component_names=tuple(document.get("component_names", ())),
+                component_stability=tuple(document.get("component_stability", ())),
+                edits=tuple(EditRecord(*edit) for edit in document.get("edits", ())),
                 encoders=TrainedEncoders.from_arrays(part_of(arrays, "encoders/")),
                 head=CountHead.from_arrays(part_of(arrays, "head/")),
                 occurrence=Occurrence.from_arrays(part_of(arrays, "occurrence/")),
+                record=Record.restored(document.get("record")),
                 others=tuple(
                     cls.restored(other, part_of(arrays, f"other_{number}/"), folder)
                     for number, other in enumerate(document.get("others", ()))

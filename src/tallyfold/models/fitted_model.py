@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
+from tallyfold.data.seeds import fixed_seed
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import NoFactorsError, NotFittedError, ParameterError
-from tallyfold.models.cells import Unknown, cell_positions, checked_tensor
+from tallyfold.models.card import Card
+from tallyfold.models.cells import Unknown, beside_cells, cell_positions, checked_tensor
+from tallyfold.models.components import HasComponents
 from tallyfold.models.count_groups import with_count_groups
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.parameters import SEED, check_parameters, integer, number
+from tallyfold.models.model_html import model_html
+from tallyfold.models.parameters import (
+    NONE,
+    NUMBER,
+    RANDOM_STATE,
+    TEXT,
+    check_parameters,
+    integer,
+    number,
+    one_of,
+)
+from tallyfold.models.record import HeldOut
 from tallyfold.models.scoring import mean_log_score
-from tallyfold.posterior.factors import SWITCHED_OFF, Factors
-from tallyfold.posterior.label_order import By
+from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.predictive import Calibration
 from tallyfold.probability.distribution import CountDistribution
 
@@ -25,12 +40,16 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from tallyfold.report.explorer import Explorer
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-class FittedModel:
+class FittedModel(HasComponents):
     """The part of every model that asks what its fit left."""
+
+    name: ClassVar[str]
 
     # -- what a fit left --------------------------------------------------------------------------
 
@@ -78,6 +97,14 @@ class FittedModel:
         return self.fitted_.n_iter
 
     @property
+    def random_state_(self) -> int | None:
+        """The seed of the fit, also where `random_state` was None and it was drawn.
+
+        A fit with it is the same fit. None for a model that draws nothing.
+        """
+        return self.fitted_.parameters.get("random_state")
+
+    @property
     def converged_(self) -> bool:
         """Whether the fit ended by itself, not at `max_iter` or by hand."""
         return self.fitted_.reason in ("converged", "validation")
@@ -96,8 +123,9 @@ class FittedModel:
         *,
         unknown: Unknown = "error",
         given: Literal["nonzero"] | None = None,
-    ) -> Floats | Ints:
-        """Predict the counts of cells.
+        output: Literal["array", "frame"] = "array",
+    ) -> Any:
+        """Predict the counts of cells, in the order in which they are given.
 
         Parameters
         ----------
@@ -111,14 +139,34 @@ class FittedModel:
         unknown
             Labels the model does not know: an error, or ``"prior"`` to predict them as an average
             entity of their axis.
+        output
+            ``"array"``, or ``"frame"`` for the cells with a column ``"mean"`` or ``"median"``
+            beside them: a frame as it was given, with all its columns and its index; of a tensor
+            or of positions, a pandas frame of labels.
+
+        Examples
+        --------
+        >>> import pandas as pd, tallyfold as tf
+        >>> tensor = tf.simulate((30, 20), 2, density=0.3, axes=["user", "page"]).tensor
+        >>> model = tf.BPTF(n_components=2, max_iter=20).fit(tensor)
+        >>> cells = pd.DataFrame({"page": ["page-03", "page-01"], "user": "user-07"}, index=[8, 2])
+        >>> model.predict(cells, output="frame").drop(columns="mean")
+              page     user
+        8  page-03  user-07
+        2  page-01  user-07
         """
-        if point not in ("mean", "median"):
-            raise ParameterError(f"`point` must be 'mean' or 'median'; got {point!r}.")
-        if given not in ("nonzero", None):
-            raise ParameterError(f"`given` must be 'nonzero' or None; got {given!r}.")
+        check_parameters(
+            {"point": point, "given": given, "output": output},
+            {
+                "point": one_of("mean", "median"),
+                "given": one_of("nonzero") | NONE,
+                "output": one_of("array", "frame"),
+            },
+        )
         positions = cell_positions(self.axes_, cells, unknown)
         some = None if given is None else self._predictive(positions).given_positive()
-        return self._point(positions, point, some)
+        found = self._point(positions, point, some)
+        return found if output == "array" else beside_cells(self.axes_, cells, point, found)
 
     def probability(self, cells: Any, *, unknown: Unknown = "error") -> Floats:
         """Return the probability that there is a count at all, for models that know zeros."""
@@ -161,46 +209,18 @@ class FittedModel:
         return np.stack(self._predictive(positions).interval(level), axis=1)
 
     def sample(
-        self, cells: Any, n: int = 100, *, random_state: int = 0, unknown: Unknown = "error"
+        self, cells: Any, n: int = 100, *, random_state: int | None = 0, unknown: Unknown = "error"
     ) -> Ints:
         """Draw counts from the predictive distribution: n rows, one column per cell.
 
         Each cell is drawn by itself: draws of different cells share no draw of the factors.
         """
         check_parameters(
-            {"n": n, "random_state": random_state}, {"n": integer(1), "random_state": SEED}
+            {"n": n, "random_state": random_state},
+            {"n": integer(1), "random_state": RANDOM_STATE},
         )
         positions = cell_positions(self.axes_, cells, unknown)
         return self._predictive(positions).sample(np.random.default_rng(random_state), n)
-
-    def components(
-        self,
-        axis: str,
-        top: int = 10,
-        *,
-        by: By | None = None,
-        relevance: float | None = None,
-        least: float = SWITCHED_OFF,
-    ) -> pd.DataFrame:
-        """Return the first labels of each component on an axis, largest component first.
-
-        Parameters
-        ----------
-        axis, top
-            The axis, and how many of its labels.
-        by
-            What labels are ranked by: ``"sure"``, the lower end of their interval, so that the
-            surely strong ones come first; ``"probability"``, their share of the component;
-            ``"relevance"``, that share set off against the label's share of all components;
-            ``"frex"``, the harmonic mean of their ranks by frequency and by exclusivity. None is
-            ``"relevance"`` if `relevance` is given, else ``"sure"``.
-        relevance
-            From 0, what sets a component apart, to 1, what is likely in it; 0.6 unless given.
-        least
-            Components that the prior has switched off, which have less than `least` of an even
-            share of the rate (`posterior_.switched_off`), are not listed; 0 lists all.
-        """
-        return self.posterior_.components(axis, top, least=least, by=by, relevance=relevance)
 
     def vectors(self, axis: str) -> Floats:
         """Return a row of numbers for each label of an axis, near for labels that behave alike.
@@ -208,6 +228,53 @@ class FittedModel:
         Posterior mean factors, or what a network has in their place.
         """
         return self.posterior_.mean(axis)
+
+    def card(self) -> Card:
+        """Return what there is to know of the model: print it, or take its `facts`.
+
+        Axes and their bins, zeros, parameters, the seed, how the fit went, a fingerprint of the
+        data, scores on held-out cells, and versions. ``tallyfold describe MODEL`` prints it.
+        """
+        return Card(self)
+
+    def explore(self, **given: Any) -> Explorer:
+        """Return the explorer page, which notebooks show where it stands; see `tallyfold.explore`.
+
+        Parameters
+        ----------
+        **given
+            `test`, `train` and `title`, as in `tallyfold.write_report`.
+        """
+        from tallyfold.report.explorer import explore  # a user's way up; see tests/test_layers.py
+
+        return explore(self, **given)  # type: ignore[arg-type]  # every one is a CountModel
+
+    def _repr_html_(self) -> str:
+        return model_html(self)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def keep_scores(self, scores: Mapping[str, float], test: CountTensor) -> None:
+        """Keep scores on held-out cells with the model: `card` and `save` then have them.
+
+        Parameters
+        ----------
+        scores
+            By their names, such as ``{"log-score": model.score(test)}`` or what
+            `tallyfold.evaluation.metrics.scores_of` returns.
+        test
+            The cells they were computed on.
+        """
+        for name, value in scores.items():
+            check_parameters({"scores": value}, {"scores": NUMBER | NONE})
+            check_parameters({"scores": name}, {"scores": TEXT})
+        plain = {name: None if v is None else float(v) for name, v in scores.items()}
+        self._keep_held_out(HeldOut(checked_tensor(test, "test").nnz, {self.name: plain}))
+
+    def _keep_held_out(self, held_out: HeldOut) -> None:
+        record = replace(self.fitted_.record, held_out=held_out)
+        self._fitted = replace(self.fitted_, record=record)
 
     # -- saving -----------------------------------------------------------------------------------
 
@@ -251,7 +318,10 @@ class FittedModel:
         return self._predictive(positions).log_pmf(0)
 
     def to_datatree(
-        self, tensor: CountTensor | None = None, n_draws: int | None = None, random_state: int = 0
+        self,
+        tensor: CountTensor | None = None,
+        n_draws: int | None = None,
+        random_state: int | None = 0,
     ) -> xr.DataTree:
         """Return the posterior in ArviZ's schema; with a tensor, also what it says of its counts.
 
@@ -265,10 +335,11 @@ class FittedModel:
         n_draws, random_state
             As in `posterior_.to_datatree`.
         """
-        tree = self.posterior_.to_datatree(n_draws, random_state)
+        seed = fixed_seed(random_state)
+        tree = self.posterior_.to_datatree(n_draws, seed)
         if tensor is None:
             return tree
-        return with_count_groups(tree, self.fitted_, checked_tensor(tensor), n_draws, random_state)
+        return with_count_groups(tree, self.fitted_, checked_tensor(tensor), n_draws, seed)
 
 
 def refuse_y(y: object) -> None:

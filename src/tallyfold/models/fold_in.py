@@ -20,7 +20,7 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, LabelError, ParameterError
 from tallyfold.inference.occurrence.intake import KnownFit, take_in
 from tallyfold.inference.occurrence.step import mirrored_places
-from tallyfold.models.cells import cell_positions
+from tallyfold.models.cells import cell_positions, checked_tensor
 from tallyfold.models.complete_logs import same_chance
 from tallyfold.models.encoder_intake import EncoderIntake
 from tallyfold.models.fitted import Fitted
@@ -156,8 +156,7 @@ class _Known(NamedTuple):
 
 
 def _check_cells(counts: CountTensor) -> None:
-    if not isinstance(counts, CountTensor):
-        raise ParameterError(f"new cells must be a CountTensor; got {type(counts).__name__}.")
+    checked_tensor(counts, "counts")
     if counts.nnz == 0:
         raise DataError("the tensor of new cells has no non-zero cell; there is nothing to add.")
 
@@ -236,4 +235,4 @@ def _longer(axis: Axis, counts: CountTensor) -> Axis:
     if not len(new):
         return axis
     labels = pa.concat_arrays([axis.labels, new.cast(axis.labels.type)])
-    return Axis.of_distinct(axis.name, labels)
+    return Axis.of_distinct(axis.name, labels, axis.unit)

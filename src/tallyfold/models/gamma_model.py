@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from tallyfold.inference.encoders.information import information_of, with_widths
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
 from tallyfold.inference.schemes.gate import Axes
+from tallyfold.inference.schemes.guide import Guide
 from tallyfold.models.base import CountModel
 from tallyfold.models.fitted import Fitted, names_and_labels
 from tallyfold.models.parameters import (
@@ -81,6 +82,18 @@ class SweptModel(GammaModel):
     amount: Amount = "negative-binomial"
     scale: Scale = "auto"
 
+    _guide: ClassVar[Guide | None] = None
+    """What components start from; set on a model by `starting_from`."""
+
+    def starting_from(self, guide: Guide) -> Self:
+        """Return a model, not fitted yet, whose components start from what is known of them.
+
+        It must have decided how zeros are taken.
+        """
+        model = type(self)(**self.get_params())
+        model.__dict__["_guide"] = guide
+        return model
+
     def _check(self, tensor: CountTensor, *rest: Any) -> None:
         super()._check(tensor, *rest)
         if isinstance(self.scale, list | tuple) and self.amount != "head":
@@ -117,7 +130,7 @@ class SweptModel(GammaModel):
     ) -> CAVIStep:
         looked_at = None
         if self._observed and held_out is not None:
-            looked_at = OccurrenceCells.of(held_out, cells.group, self.random_state)
+            looked_at = OccurrenceCells.of(held_out, cells.group, self._seed)
         return CAVIStep(
             cells=cells,
             likelihood=choose_likelihood(family, self.truncated, self.zeros),
@@ -126,11 +139,12 @@ class SweptModel(GammaModel):
             prior_shape=self.prior_shape,
             prior_rate=self.prior_rate,
             dispersion=self.dispersion,
-            seed=self.random_state,
+            seed=self._seed,
             backend=self.backend,
             validation=None if self._observed else self._validation_cells(held_out),
             held_out=looked_at,
             gates=gates,
+            guide=self._guide,
         )
 
     def _informed(self, cells: TrainingCells) -> list[npt.NDArray[np.bool_]]:

@@ -71,7 +71,8 @@ class GibbsBPTF(ChainModel):
     amount, scale
         As in `BPTF`.
     random_state
-        Seed of the chain and of the validation part.
+        Seed of the chain and of the validation part. None draws
+        one, which `random_state_` has.
     backend
         ``"numba"``, ``"numpy"``, or ``"auto"`` to choose by size.
 

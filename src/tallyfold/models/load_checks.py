@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.head_checks import check_head, check_keys, check_occurrence, require
+from tallyfold.posterior.component_names import checked_name
 from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.gamma_factors import GammaFactors
@@ -71,6 +72,7 @@ def check_loaded(fitted: Fitted, model: str) -> None:
         log_square += sum(_check_derived(each, fitted.axes) for each in derived)
         _check_widths(fitted.factors)
         _check_encoders(fitted, model)
+    _check_edits(fitted)
     _check_range(log_square, fitted.calibration)
     _check_extra(fitted, model)
     if fitted.head is not None:
@@ -98,6 +100,23 @@ def _check_course(fitted: Fitted) -> None:
     for each in fitted.history:
         last = each.validation is None or _is_number(each.validation)
         require(last and all(map(_is_number, each[:3])), "a history that is no numbers")
+
+
+def _check_edits(fitted: Fitted) -> None:
+    """Check what people have called components, and done to them: it is shown."""
+    names, factors = fitted.component_names, fitted.factors
+    require(not names or factors is not None, "names of components that are not there")
+    if names and factors is not None:
+        given = [checked_name(name) for name in names if name is not None]
+        require(len(names) == factors.n_components, "names of other components")
+        require(len(set(given)) == len(given), "components of the same name")
+    stable = fitted.component_stability
+    sound = all(each is None or _is_number(each, low=0, high=1) for each in stable)
+    known = 0 if factors is None else factors.n_components
+    require(sound and len(stable) in (0, known), "a stability that cannot be")
+    for edit in fitted.edits:
+        scores = all(each is None or _is_number(each) for each in edit[1:])
+        require(isinstance(edit.what, str) and scores, "edits that are none")
 
 
 def _check_axes(fitted: Fitted) -> None:

@@ -37,7 +37,8 @@ class Margins(TakesNewCells):
         The smallest and the largest value that counts can have, such as (1, 5) for stars;
         ``"auto"`` recognises a bounded scale, None never has one.
     random_state
-        Seed of the folds, of held-out cells and of the networks.
+        Seed of the folds, of held-out cells and of the networks. None draws
+        one, which `random_state_` has.
 
     Examples
     --------

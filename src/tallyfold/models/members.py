@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,23 +20,18 @@ from tallyfold.probability.mixture import CountMixture, mixed
 Positions = npt.NDArray[np.int32]
 
 
-def fit_members(
-    fit_one: Callable[[int, str | None], tuple[Fitted, bool]],
-    n_members: int,
-    checkpoint: str | os.PathLike[str] | None,
-) -> Fitted:
+def fit_members(fit_one: Callable[[int], tuple[Fitted, bool]], n_members: int) -> Fitted:
     """Fit one member after the other; return the first, with the others in it.
 
-    `fit_one` is given a member's number and where to checkpoint; it returns the member and whether
+    `fit_one` is given a member's number; it returns the member and whether
     its fit was interrupted. Ctrl-C keeps the members that are whole, and the one it came upon only
     if there is no other.
     """
     members: list[Fitted] = []
     stopped = False
     for number in range(n_members):
-        folder = None if checkpoint is None else os.path.join(checkpoint, f"member-{number}")
         try:
-            member, stopped = fit_one(number, folder)
+            member, stopped = fit_one(number)
             members.append(member)
         except KeyboardInterrupt:
             if not members:
@@ -51,7 +45,7 @@ def fit_members(
     warnings.warn(
         f"the fit was interrupted; the model has {len(whole)} of {n_members} members.",
         InterruptedWarning,
-        stacklevel=3,
+        stacklevel=4,  # where fit was called
     )
     return replace(whole[0], others=tuple(whole[1:]), reason="interrupted")
 

@@ -67,7 +67,8 @@ class MLPTF(CountModel):
         A share of the cells to hold out (None: none). The epoch that is best on them is kept, and
         the fit ends when none has been better for `patience` epochs.
     random_state
-        Seed of the start, the order of cells, the empty cells and the validation part.
+        Seed of the start, the order of cells, the empty cells and the validation part. None draws
+        one, which `random_state_` has.
 
     References
     ----------
@@ -120,7 +121,7 @@ class MLPTF(CountModel):
             learning_rate=self.learning_rate,
             l2=self.l2,
             batch_size=self.batch_size,
-            seed=self.random_state,
+            seed=self._seed,
         )
         rules = StoppingRules(self.max_iter, 0.0, self.patience, warns=True)
         return [Phase("epochs", step, step.start, rules)]

@@ -36,7 +36,7 @@ class TakesNewCells(CountModel):
         axis
             The axis they are on.
         """
-        return self._changed(lambda fitted: fold_in.fold_in(fitted, counts, axis))
+        return self._changed(counts, lambda fitted: fold_in.fold_in(fitted, counts, axis))
 
     def partial(self, counts: CountTensor) -> Self:
         """Return a model that has also seen new cells of entities it knows.
@@ -49,7 +49,7 @@ class TakesNewCells(CountModel):
         counts
             The new cells; their labels must be known.
         """
-        return self._changed(lambda fitted: fold_in.partial(fitted, counts))
+        return self._changed(counts, lambda fitted: fold_in.partial(fitted, counts))
 
     def update(self, counts: CountTensor) -> Self:
         """Return a model that has also seen new cells, of entities it knows and of new ones.
@@ -72,11 +72,12 @@ class TakesNewCells(CountModel):
         >>> len(larger.axes_[1]) - len(model.axes_[1]) == len(later.compact().axis("word"))
         True
         """
-        return self._changed(lambda fitted: fold_in.update(fitted, counts))
+        return self._changed(counts, lambda fitted: fold_in.update(fitted, counts))
 
-    def _changed(self, change: Callable[[Fitted], Fitted]) -> Self:
-        model = type(self)(**self.get_params())
-        fitted = self.fitted_
+    def _changed(self, counts: CountTensor, change: Callable[[Fitted], Fitted]) -> Self:
+        model, fitted = self._with(), self.fitted_
         others = tuple(change(other) for other in fitted.others)
-        model._fitted = replace(change(fitted), others=others)
+        changed = change(fitted)
+        record = replace(fitted.record, taken_in=fitted.record.taken_in + counts.nnz)
+        model._fitted = replace(changed, others=others, record=record)
         return model

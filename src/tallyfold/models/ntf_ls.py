@@ -53,7 +53,8 @@ class NTFLS(CountModel):
         them is kept, and the fit ends when it has not improved for `patience` steps. Not used
         with ``zeros="observed"``.
     random_state
-        Seed of the random start and of the validation part.
+        Seed of the random start and of the validation part. None draws
+        one, which `random_state_` has.
     backend
         ``"numba"``, ``"numpy"``, or ``"auto"`` to choose by size.
 
@@ -92,7 +93,7 @@ class NTFLS(CountModel):
             n_components=self.n_components,
             learning_rate=self.learning_rate,
             l2=self.l2,
-            seed=self.random_state,
+            seed=self._seed,
             backend=self.backend,
             validation=None if held_out is None else ValidationCells(held_out, self.backend),
         )

@@ -73,7 +73,8 @@ class OnlineGibbsBPTF(ChainModel):
         A share of the training cells to hold out (None: none). The predictive distribution is
         calibrated on them; they stop nothing. Not used with ``zeros="observed"``.
     random_state
-        Seed of the chain and of the validation part.
+        Seed of the chain and of the validation part. None draws
+        one, which `random_state_` has.
     backend
         ``"numba"``, ``"numpy"``, or ``"auto"`` to choose by size.
 

@@ -64,7 +64,8 @@ class PaperVAEBPTF(GammaModel):
         A share of the training cells to hold out: to stop when they have not been predicted better
         for ten iterations, and to calibrate on.
     random_state
-        Seed of the start, of draws and of the validation part.
+        Seed of the start, of draws and of the validation part. None draws
+        one, which `random_state_` has.
     backend, device
         As in `VAEBPTF`.
 
@@ -139,7 +140,7 @@ class PaperVAEBPTF(GammaModel):
             prior_shape=self.prior_shape,
             prior_rate=self.prior_rate,
             weight_variance=self.weight_variance,
-            seed=self.random_state,
+            seed=self._seed,
             backend=self.backend,
             validation=self._validation_cells(held_out),
         )

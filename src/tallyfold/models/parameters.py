@@ -64,6 +64,7 @@ def number(
         words: dict[tuple[float, bool], str] = {
             (0, False): "a positive number",
             (0, True): "a non-negative number",
+            (-np.inf, False): "a finite number",
         }
         return Rule(holds, words.get((low, low_included), f"a number above {low}"))
     left, right = "[" if low_included else "(", "]" if high_included else ")"
@@ -71,8 +72,13 @@ def number(
 
 
 NONE = Rule(lambda value: value is None, "None")
+NUMBER = number(-np.inf)
+TEXT = Rule(lambda value: isinstance(value, str), "text")
 BOOLEAN = Rule(lambda value: isinstance(value, bool | np.bool_), "True or False")
+VERBOSE = one_of("auto") | BOOLEAN | integer(0)
 SEED = Rule(lambda value: _is_integer(value) and 0 <= value < 2**63, "a non-negative integer")
+RANDOM_STATE = SEED | NONE
+"""A seed, or None for a fresh one."""
 
 PositiveInt = Annotated[int, integer(1)]
 Count = Annotated[int, integer(0)]
@@ -81,7 +87,7 @@ NonNegative = Annotated[float, number(0, low_included=True)]
 Variance = Annotated[float, number(0, 1e9)]
 Zeros = Literal["missing", "observed"]
 Share = Annotated[float, number(0, 0.5, high_included=True)]
-Seed = Annotated[int, SEED]
+Seed = Annotated[int | None, RANDOM_STATE]
 Device = Annotated[str, Rule(is_device, DEVICES)]
 Amount = Literal["negative-binomial", "head"]
 Scale = (

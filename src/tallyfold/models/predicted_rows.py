@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing, plain_labels, python_values
-from tallyfold.data.bins import checked_bins, floor_times, time_labels
+from tallyfold.data.bins import bins_of, checked_bins, floor_times
 from tallyfold.data.labels import labels_in_type
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.models.base import CountModel
@@ -42,7 +42,8 @@ def predicted_rows(
     unknown
         Labels the model does not know: ``"error"``, or ``"prior"`` for an average entity.
     bins
-        Time columns to round, as in `CountTensor.from_frame`, where the model's axis was.
+        Time columns to round, as in `CountTensor.from_frame`. None: as the model's axes were; texts
+        that are labels of the axis, or no times, stay as they are.
     prefix
         What the new columns' names begin with.
 
@@ -117,10 +118,9 @@ def _labels(column: Any, axis: Axis, unit: str | None, start: int) -> pa.Array:
             f"{listing(rows)}. Drop those rows or give them a label."
         )
     if unit is not None:
-        starts = floor_times(labels, unit, axis.name)
-        distinct = starts.dictionary_encode()
-        written = time_labels(distinct.dictionary, unit, axis.name)
-        labels = written.take(distinct.indices)
+        floor_times(labels, unit, axis.name)  # what was said to be times must be
+    if unit is not None or axis.unit is not None:
+        labels = bins_of(labels, unit or axis.unit or "", axis.name)
     return labels_in_type(labels, axis.labels.type)
 
 

@@ -61,7 +61,8 @@ class PTFKL(CountModel):
     validation, patience
         As in `BPTF`: a share of the cells to stop early and calibrate on.
     random_state
-        Seed of the random start and of the validation part.
+        Seed of the random start and of the validation part. None draws
+        one, which `random_state_` has.
     backend
         ``"numba"``, ``"numpy"``, or ``"auto"`` to choose by size.
 
@@ -106,7 +107,7 @@ class PTFKL(CountModel):
             kappa=self.kappa,
             kappa_tol=self.kappa_tol,
             floor=self.floor,
-            seed=self.random_state,
+            seed=self._seed,
             backend=self.backend,
             validation=None if held_out is None else ValidationCells(held_out, self.backend),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -16,10 +15,10 @@ from tallyfold.errors import LabelError, ParameterError
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.inference.fit.folder import refuse_foreign
-from tallyfold.inference.fit.loop import Callback, Phase
+from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.occurrence.phases import Settings, occurrence_phases
-from tallyfold.kernels.device import use_device
+from tallyfold.models.base import Given
 from tallyfold.models.complete_logs import (
     CHOSEN,
     PRIOR_SHAPE,
@@ -31,10 +30,8 @@ from tallyfold.models.complete_logs import (
     say_zeros,
     zeros_of,
 )
-from tallyfold.models.completion import count_switched_off
 from tallyfold.models.encoded_model import EncodedModel
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.fitted_model import refuse_y
 from tallyfold.models.members import fit_members, mixed_predictive
 from tallyfold.models.new_cells import TakesNewCells
 from tallyfold.models.paper_vae_bptf import PaperVAEBPTF
@@ -118,7 +115,8 @@ class VAEBPTF(EncodedModel, TakesNewCells):
         batches. A first model is there sooner. With observed zeros two passes over all cells
         follow, instead of ten. None: all (encoders: as many as have 20 million cells).
     random_state
-        Seed of the start, of draws and of the validation part.
+        Seed of the start, of draws and of the validation part. None draws
+        one, which `random_state_` has.
     backend, device
         What computes, and where. ``"numba"`` (compiled) and ``"numpy"`` use the CPU, ``"torch"``
         the device: ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. ``"auto"`` chooses by size on the CPU,
@@ -142,6 +140,7 @@ class VAEBPTF(EncodedModel, TakesNewCells):
     """
 
     name: ClassVar[str] = "vae-bptf"
+    checks_memory: ClassVar[bool] = True
     zeros: Literal["auto", "missing", "observed"] = "auto"  # type: ignore[assignment]
     gate: Gate = "auto"
     amount: Amount = "head"
@@ -165,46 +164,22 @@ class VAEBPTF(EncodedModel, TakesNewCells):
 
     # -- fitting ----------------------------------------------------------------------------------
 
-    def fit(
-        self,
-        tensor: CountTensor,
-        y: None = None,
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-        every: int = 10,
-        resume: bool = False,
-        callbacks: Sequence[Callback] = (),
-        groups: npt.ArrayLike | None = None,
-    ) -> Self:
-        """Fit the model to a tensor's counts; see `CountModel.fit`.
-
-        Each member of a mixture is fitted in turn, and checkpointed in a folder of its own.
-        """
-        given: dict[str, Any] = {"checkpoint": checkpoint, "every": every, "resume": resume}
-        given |= {"callbacks": callbacks, "groups": groups}
-        refuse_y(y)
-        self._check(tensor, every, checkpoint, resume)
-        if self.zeros == "auto" or self.prior_shape is None:
-            self._fitted = self._decided(tensor).fit(tensor, **given).fitted_
-            return self
+    def _fit_whole(self, tensor: CountTensor, given: Given) -> str | None:
+        """Fit each member of a mixture in turn, checkpointed in a folder of its own."""
         if self.n_members == 1:
-            return super().fit(tensor, **given)
-        if checkpoint is not None:
-            folder = checkpoint
+            return self._fit(tensor, given)
+        if given.checkpoint is not None:
+            folder = given.checkpoint
             current_group().broadcast(lambda: refuse_foreign(folder, "checkpoint of members"))
 
-        def fit_one(number_: int, folder: str | None) -> tuple[Fitted, bool]:
-            parameters = self.get_params() | {"n_members": 1}
-            parameters["random_state"] = self.random_state + number_
-            member = type(self)(**parameters)
-            with use_device(self._device):
-                caveat = member._fit(tensor, folder, every, resume, callbacks, groups)
+        def fit_one(number_: int) -> tuple[Fitted, bool]:
+            member = self._with(n_members=1, random_state=self._seed + number_)
+            caveat = member._fit(tensor, given.inside(f"member-{number_}"))
             return member.fitted_, caveat is not None
 
-        whole = fit_members(fit_one, self.n_members, checkpoint)
+        whole = fit_members(fit_one, self.n_members)
         self._fitted = replace(whole, parameters=self._plain_parameters())
-        count_switched_off(self._fitted)
-        return self
+        return None
 
     def zeros_for(self, tensor: CountTensor) -> Literal["missing", "observed"]:
         """Return how empty cells of a tensor are taken."""
@@ -212,14 +187,15 @@ class VAEBPTF(EncodedModel, TakesNewCells):
             return self.zeros
         return "missing" if isinstance(self.scale, list | tuple) else zeros_of(tensor)
 
-    def _decided(self, tensor: CountTensor) -> VAEBPTF:
+    def _decided(self, tensor: CountTensor, given: Given) -> Self:
         """Return the model with what a tensor decides: how zeros are taken, and the prior."""
-        zeros = self.zeros_for(tensor)
+        decided, zeros = super()._decided(tensor, given), self.zeros_for(tensor)
         if self.zeros == "auto":
             say_zeros(zeros, tensor.names)
+        elif self.prior_shape is not None:
+            return decided
         shape = PRIOR_SHAPE if zeros == "observed" else 1.0
-        given = {"zeros": zeros, "prior_shape": self.prior_shape or shape}
-        return type(self)(**(self.get_params() | given))
+        return decided._with(zeros=zeros, prior_shape=self.prior_shape or shape)
 
     def _check(self, tensor: CountTensor, *rest: Any) -> None:
         super()._check(tensor, *rest)
@@ -228,7 +204,7 @@ class VAEBPTF(EncodedModel, TakesNewCells):
         self._refuse_ignored(zeros)
         self._axis_sets(tensor)
         gates_of(self.gate, tensor)
-        if self.random_state + self.n_members > 2**63:
+        if self._seed + self.n_members > 2**63:
             raise ParameterError("`random_state` + `n_members` must be below 2**63.")
 
     def _refuse_ignored(self, zeros: str) -> None:
@@ -284,9 +260,10 @@ class VAEBPTF(EncodedModel, TakesNewCells):
             StoppingRules(
                 most, tol, self.patience, min_iter=LEAST_PASSES, warns=self.max_iter is not None
             ),
-            self.random_state,
+            self._seed,
             self.backend,
             self.batch_entities,
+            self._guide,
         )
         return occurrence_phases(tensor, cells, held_out, settings)
 

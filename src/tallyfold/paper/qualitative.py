@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tallyfold as tf
-from tallyfold.evaluation.profiles import profile, top_entities
+from tallyfold.evaluation.profiles import profile, top
 from tallyfold.evaluation.scaling import scaling
 from tallyfold.models.base import CountModel
 from tallyfold.paper.published import notes
@@ -52,7 +52,7 @@ def _of_tensor(setting: Setting, name: str) -> dict[str, pd.DataFrame]:
                 [profile(model, who, one[who]).assign(**one) for one in each]
             ),
             f"{name}, {zeros}: their top 10 {what}s": pd.concat(
-                [top_entities(model, what, one).assign(**one) for one in each]
+                [top(model, what, one).assign(**one) for one in each]
             ),
             f"{name}, {zeros}: map of the busiest {what}s": points,
         }

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,9 @@ import numpy.typing as npt
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.layout import AxisLayout, axis_layout
 from tallyfold.posterior.factors import rates_at
+
+if TYPE_CHECKING:
+    from tallyfold.posterior.derived_axis import DerivedAxis
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -56,6 +60,12 @@ class GatePairs:
         one_P = np.ones(len(keys_P), dtype=np.int64)
         layouts = tuple(axis_layout(pairs_P2, one_P, m, sizes[m]) for m in (0, 1))
         return cls(axes, keys_P, pairs_P2, (layouts[0], layouts[1]))
+
+
+def gate_pairs(gate: DerivedAxis) -> tuple[GatePairs, Floats]:
+    """Return a gate's combinations, and its mean multipliers."""
+    pairs = GatePairs.of((gate.axes[0], gate.axes[1]), gate.sizes, gate.keys_P)
+    return pairs, gate.mean_P1
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.posterior.component_names import AxisWeights, automatic_names
 from tallyfold.posterior.label_order import ORDERS, By, Weights, checked_order
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.integer]
 
 SWITCHED_OFF = 0.05
 """Components with less than this part of an even share of the rate are switched off."""
@@ -66,6 +69,14 @@ class Factors(ABC):
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that is needed to build this again, as named arrays."""
 
+    @abstractmethod
+    def combined(self, groups: Sequence[Sequence[int]], gated: bool = False) -> Self:
+        """Return factors of new components, each made of a group of the old ones.
+
+        A group of one is that component; see `posterior.merging` for others. `gated` tells whether
+        multipliers are those of a gate, with which the margins of components are.
+        """
+
     @property
     def n_components(self) -> int:
         """The number of components."""
@@ -103,6 +114,23 @@ class Factors(ABC):
         small_K = share_K < max(least, 0.5) * even
         return np.asarray(small_K & (share_K * np.minimum(variation_K, 1.0) < least * even))
 
+    def by_size(self) -> Ints:
+        """Return the components by their share of the rate; those switched off come last.
+
+        Shares that are the same but for rounding leave components in the order they have.
+        """
+        share_K = np.array([float(f"{share:.9g}") for share in self.shares()])
+        return np.lexsort([-share_K, self.switched_off()])
+
+    @cached_property
+    def automatic_names(self) -> list[str]:
+        """A name for each component, of labels that set it apart; see `component_names`."""
+        axes = [
+            AxisWeights(self.mean(name), self.sd(name), labels)
+            for name, labels in zip(self.names, self.labels, strict=True)
+        ]
+        return automatic_names(axes, self.shares())
+
     def components(
         self,
         axis: str,
@@ -131,7 +159,7 @@ class Factors(ABC):
         high_DK = self.quantile(axis, (1 + level) / 2)
         value_DK = ORDERS[order_by](Weights(mean_DK, low_DK, shares_K), part)
         parts, off_K = [], self.switched_off(least)
-        by_size = np.argsort(-shares_K, kind="stable")
+        by_size = self.by_size()
         for component in by_size[~off_K[by_size]]:
             column, total = mean_DK[:, component], max(mean_DK[:, component].sum(), 1e-300)
             order = np.argsort(-value_DK[:, component], kind="stable")[:top]
@@ -161,7 +189,7 @@ class Factors(ABC):
             variables[f"{name}_sd"] = (dims, self.sd(name))
         return xr.Dataset(variables, coords=self._coordinates())
 
-    def to_datatree(self, n_draws: int | None = None, random_state: int = 0) -> xr.DataTree:
+    def to_datatree(self, n_draws: int | None = None, random_state: int | None = 0) -> xr.DataTree:
         """Return draws in ArviZ's schema: group ``posterior``, dimensions chain and draw first.
 
         Parameters
@@ -188,7 +216,7 @@ class Factors(ABC):
         dataset = xr.Dataset(variables, coords=counted | self._coordinates())
         return xr.DataTree.from_dict({"posterior": dataset})
 
-    def chains(self, n_draws: int | None = None, random_state: int = 0) -> list[Floats]:
+    def chains(self, n_draws: int | None = None, random_state: int | None = 0) -> list[Floats]:
         """Return draws of every axis (chains x draws x rows x components), last an unseen row."""
         rng = np.random.default_rng(random_state)
         drawn = list(self.draws(checked_draws(n_draws or DRAWN), rng))

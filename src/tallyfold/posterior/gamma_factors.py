@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.posterior.closed_sums import ClosedSums, gate_pairs
 from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors, Floats
 from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
+from tallyfold.posterior.merging import combined_gammas
 from tallyfold.probability import gamma
 
 if TYPE_CHECKING:
@@ -69,6 +71,18 @@ class GammaFactors(Factors):
         for number, derived in enumerate(self.gammas.derived):
             found |= {f"derived_{number}/{name}": a for name, a in derived.arrays().items()}
         return found
+
+    def combined(self, groups: Sequence[Sequence[int]], gated: bool = False) -> GammaFactors:
+        """Return factors of new components, each made of a group of the old ones."""
+        sizes = [len(table.shape_DK) - 1 for table in self.gammas.axes]
+        seen = [np.arange(size + 1) < size for size in sizes]
+        gate = gate_pairs(self.gammas.derived[0]) if gated else ()
+
+        def sums_of(means: Sequence[Floats]) -> ClosedSums:
+            return ClosedSums(means, seen, 1.0, *gate)
+
+        gammas = combined_gammas(self.gammas, groups, sums_of)
+        return GammaFactors(self.names, self.labels, gammas)
 
     @classmethod
     def from_arrays(

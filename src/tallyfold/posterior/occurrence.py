@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.kernels.margins import key_counts, short_counts
-from tallyfold.posterior.closed_sums import ClosedSums, GatePairs
+from tallyfold.posterior.closed_sums import ClosedSums, gate_pairs
 from tallyfold.posterior.derived_axis import (
     combination_keys,
     missing_keys,
@@ -284,9 +284,7 @@ def closed_sums_of(gammas: GammaPosterior, seen: Sequence[Mask], share: float) -
     padded = [np.append(seen_D, False) for seen_D in seen]
     if not gammas.derived:
         return ClosedSums(gammas.means, padded, share)
-    gate = gammas.derived[0]
-    pairs = GatePairs.of((gate.axes[0], gate.axes[1]), gate.sizes, gate.keys_P)
-    return ClosedSums(gammas.means, padded, share, pairs, gate.mean_P1)
+    return ClosedSums(gammas.means, padded, share, *gate_pairs(gammas.derived[0]))
 
 
 def features_at(

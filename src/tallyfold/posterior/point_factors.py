@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.posterior.factors import Factors, Floats, rates_at
+from tallyfold.posterior.merging import combined_values
 
 
 class PointFactors(Factors):
@@ -56,6 +57,10 @@ class PointFactors(Factors):
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the factors by name."""
         return {f"value_{axis}": value for axis, value in enumerate(self.values)}
+
+    def combined(self, groups: Sequence[Sequence[int]], gated: bool = False) -> PointFactors:
+        """Return factors of new components, each made of a group of the old ones."""
+        return PointFactors(self.names, self.labels, combined_values(self.values, groups))
 
     @classmethod
     def from_arrays(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tallyfold.errors import ShapeError
 from tallyfold.posterior.factors import Factors, Floats, checked_draws, rates_at
+from tallyfold.posterior.merging import combined_values
 
 
 class SampledFactors(Factors):
@@ -54,7 +55,7 @@ class SampledFactors(Factors):
         for number in order:
             yield [sample[number] for sample in self.samples]
 
-    def chains(self, n_draws: int | None = None, random_state: int = 0) -> list[Floats]:
+    def chains(self, n_draws: int | None = None, random_state: int | None = 0) -> list[Floats]:
         """Return draws of every axis, by chain and in their order; with fewer, evenly spaced."""
         most = self.n_draws // self.n_chains
         wanted = checked_draws(most if n_draws is None else n_draws, most)
@@ -79,6 +80,11 @@ class SampledFactors(Factors):
         """Return the draws by name."""
         arrays = {f"draws_{axis}": sample for axis, sample in enumerate(self.samples)}
         return arrays | ({"chains": np.array([self.n_chains])} if self.n_chains > 1 else {})
+
+    def combined(self, groups: Sequence[Sequence[int]], gated: bool = False) -> SampledFactors:
+        """Return draws of new components, each made of a group of the old ones, draw by draw."""
+        draws = combined_values(self.samples, groups)
+        return SampledFactors(self.names, self.labels, draws, self.n_chains)
 
     @classmethod
     def from_arrays(

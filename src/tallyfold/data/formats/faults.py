@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallyfold.data.axis import listing
-from tallyfold.data.cells import MAX_COUNT
+from tallyfold.data.bins import TIME_REMEDY, TIME_WANTED
+from tallyfold.data.cells import COUNT_REMEDY, MAX_COUNT
 from tallyfold.data.formats.sql import Source
+from tallyfold.data.missing import OTHER_WAYS
+from tallyfold.data.problems import SHOWN, Problems
 from tallyfold.data.request import Request
 from tallyfold.errors import CountError, DataError, LabelError
 
@@ -36,7 +39,7 @@ class Fault(NamedTuple):
 
 
 def row_faults(source: Source, request: Request, is_text: bool) -> list[Fault]:
-    """List what no row of this table may be."""
+    """List what no row of this table may be; of a column, a row has the first that applies."""
     faults = []
     for name in request.axes:
         if source.types[name] == DURATION:
@@ -44,20 +47,15 @@ def row_faults(source: Source, request: Request, is_text: bool) -> list[Fault]:
                 f"labels of axis {name!r} must be text, numbers, booleans, dates or times; the "
                 "table has durations there. Write them in whole units, as integers."
             )
-        missing = f"{source.columns[name]} IS NULL"
-        if source.types[name] in FLOATS:
-            missing += f" OR isnan({source.columns[name]})"
-        what = f"labels of axis {name!r} must not be missing"
-        remedy = "Drop those rows or give them a label."
-        faults.append(Fault(name, missing, LabelError, what, remedy))
+        missing = missing_of(source, name)
+        if request.missing == "error":
+            what = f"labels of axis {name!r} must not be missing"
+            faults.append(Fault(name, missing, LabelError, what, OTHER_WAYS))
         if name in request.bins:
             time = time_of(source, name)
-            what = (
-                f"column {name!r} must hold dates or times to be binned, or text in ISO form such "
-                "as 2015-03-09 or 2015-03-09 14:30"
-            )
-            no_time = f"{time} IS NULL OR NOT isfinite({time})"
-            faults.append(Fault(name, no_time, LabelError, what, "Turn it into dates first."))
+            no_time = f"NOT ({missing}) AND ({time} IS NULL OR NOT isfinite({time}))"
+            what = TIME_WANTED.format(name)
+            faults.append(Fault(name, no_time, LabelError, what, TIME_REMEDY))
     value = request.count_column
     if value is None:
         return faults
@@ -70,10 +68,21 @@ def row_faults(source: Source, request: Request, is_text: bool) -> list[Fault]:
     return faults + _bad_counts(source, value)
 
 
-def find_fault(
+def lacking_of(source: Source, request: Request) -> str:
+    """Write the condition that a row is left out, since it lacks a label or a count."""
+    if request.missing != "drop":
+        return "false"
+    return " OR ".join(f"({missing_of(source, name)})" for name in request.columns)
+
+
+def find_faults(
     connection: Any, form: TableFormat, files: Sequence[str], request: Request
 ) -> DataError:
-    """Look through the files again, one by one, for the first fault and the rows that have it."""
+    """Look through the files again, one by one, for all faults and the first rows that have them.
+
+    A fault of several files is shown in the first.
+    """
+    found: dict[Fault, list[Found]] = {}
     for file in files:
         source = form.source(connection, [file], request.columns)
         missing = [name for name in request.columns if name not in source.types]
@@ -82,11 +91,27 @@ def find_fault(
                 f"{file!r} has no column {listing(missing)}; it has "
                 f"{listing(list(source.types), 20)}."
             )
+        before: dict[str, list[str]] = {}
         for fault in row_faults(source, request, form.is_text):
-            found = _described(connection, form, file, source, fault)
-            if found is not None:
-                return found
+            earlier = before.setdefault(fault.column, [lacking_of(source, request)])
+            fresh = " AND ".join(f"NOT coalesce({one}, true)" for one in earlier)
+            condition = f"({fresh} AND coalesce({fault.condition}, true))"
+            earlier.append(fault.condition)
+            rows = _found(connection, form, file, source, fault.column, condition)
+            if rows is not None:
+                found.setdefault(fault._replace(condition=""), []).append(rows)
+    problems = Problems()
+    for fault, places in found.items():
+        with problems.gathered():
+            raise _described(fault, places)
+    problems.raise_all()
     return DataError("the table changed while it was read; try again.")
+
+
+def missing_of(source: Source, name: str) -> str:
+    """Write the condition that a column holds nothing, or NaN."""
+    column, kind = source.columns[name], source.types[name]
+    return f"{column} IS NULL" + (f" OR isnan({column})" if kind in FLOATS else "")
 
 
 def number_of(source: Source, name: str) -> str:
@@ -107,13 +132,21 @@ def time_of(source: Source, name: str) -> str:
     return f"TRY_CAST({column} AS TIMESTAMP)"
 
 
-def _described(
-    connection: Any, form: TableFormat, file: str, source: Source, fault: Fault
-) -> DataError | None:
+class Found(NamedTuple):
+    """Rows of one file that have a fault: how many, and where the first are."""
+
+    file: str
+    number: int
+    listed: str
+
+
+def _found(
+    connection: Any, form: TableFormat, file: str, source: Source, column: str, condition: str
+) -> Found | None:
     rows = connection.execute(
-        f"SELECT place, shown, count(*) OVER () FROM (SELECT coalesce({fault.condition}, true) AS "
-        f"bad, CAST({source.columns[fault.column]} AS VARCHAR) AS shown, row_number() OVER () AS "
-        f"place FROM {source.sql}) WHERE bad ORDER BY place LIMIT 5"
+        f"SELECT place, shown, count(*) OVER () FROM (SELECT {condition} AS bad, "
+        f"CAST({source.columns[column]} AS VARCHAR) AS shown, row_number() OVER () AS "
+        f"place FROM {source.sql}) WHERE bad ORDER BY place LIMIT {SHOWN}"
     ).fetchall()
     if not rows:
         return None
@@ -125,10 +158,19 @@ def _described(
         f"{at}: {_short(text)}" for at, (_, text, _) in zip(places, rows, strict=True)
     )
     number = rows[0][2]
-    more = f" and {number - 5:,} more" if number > 5 else ""
+    more = f" and {number - SHOWN:,} more" if number > SHOWN else ""
+    return Found(file, number, listed + more)
+
+
+def _described(fault: Fault, found: Sequence[Found]) -> DataError:
+    first, *others = found
+    more = ""
+    if others:
+        number, files = sum(each.number for each in others), len(others)
+        more = f"; {files:,} other file{'s have' if files > 1 else ' has'} {number:,} such rows"
     return fault.error(
-        f"{fault.what}; {file!r} has {number:,} rows that do not comply, {listed}{more}. "
-        f"{fault.remedy}"
+        f"{fault.what}; {first.file!r} has {first.number:,} rows that do not comply, "
+        f"{first.listed}{more}. {fault.remedy}"
     )
 
 
@@ -154,11 +196,11 @@ def _fraction(source: Source, value: str) -> str:
 def _bad_counts(source: Source, value: str) -> list[Fault]:
     number, kind = number_of(source, value), source.types[value]
     what = f"{value!r} must be whole numbers from 0 to 2**53 - 1"
-    missing = f"{number} IS NULL"
+    rules = [(missing_of(source, value), COUNT_REMEDY)]
+    no_number = f"{number} IS NULL"
     if kind in FLOATS or kind == "VARCHAR":
-        missing += f" OR NOT isfinite({number})"
-    absent = "Drop those rows, or fill in their counts; write numbers without signs between digits."
-    rules = [(missing, absent)]
+        no_number += f" OR NOT isfinite({number})"
+    rules.append((no_number, "Write numbers without signs between digits, or mend those rows."))
     if kind not in INTEGERS:
         remedy = "If they are amounts, not counts, choose a unit in which they are whole."
         rules.append((_fraction(source, value), remedy))

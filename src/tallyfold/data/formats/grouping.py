@@ -19,12 +19,14 @@ import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis, check_size, plain_labels
 from tallyfold.data.bins import time_labels
-from tallyfold.data.cells import MAX_COUNT
-from tallyfold.data.events import tensor_from_rows
-from tallyfold.data.formats.faults import Fault, number_of, time_of
+from tallyfold.data.cells import MAX_COUNT, whole_means
+from tallyfold.data.events import ONE_OF_MANY, tensor_from_rows
+from tallyfold.data.formats.faults import Fault, lacking_of, missing_of, number_of, time_of
 from tallyfold.data.formats.sql import Source, literal
 from tallyfold.data.labels import sorted_order
+from tallyfold.data.missing import MissingRows, named_missing
 from tallyfold.data.request import Request
+from tallyfold.data.summary import Dropped
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import CountError, DataError, FormatError, LabelError
 
@@ -51,6 +53,16 @@ class Grouped(NamedTuple):
     faulty: bool
 
 
+AGGREGATES = {
+    "sum": "sum(one)",
+    "error": "sum(one)",
+    "mean": "sum(one)",
+    "last": "arg_max(one, place)",
+    "max": "max(one)",
+}
+"""What rows of the same cell become, by what is asked for; a mean is worked out in the end."""
+
+
 def group_rows(
     connection: Any,
     source: Source,
@@ -58,7 +70,7 @@ def group_rows(
     faults: Sequence[Fault] = (),
     most_passes: int = MOST_PASSES,
 ) -> Grouped:
-    """Make the table ``cells`` (x0, x1, ..., n, times, faulty): one row per distinct cell.
+    """Make the table ``cells`` (x0, x1, ..., n, times, uncounted, faulty), a row per cell.
 
     DuckDB spills groups to disk, but only so far. Where it runs out of memory the source is read
     again in several passes, each for some of the cells.
@@ -68,25 +80,35 @@ def group_rows(
         label = source.columns[name]
         if name in request.bins:
             label = f"date_trunc({literal(request.bins[name])}, {time_of(source, name)})"
+        elif request.missing != "error":
+            label = f"CASE WHEN {missing_of(source, name)} THEN NULL ELSE {label} END"
         labels.append(f"{label} AS x{number}")
     faulty = " OR ".join(f"({fault.condition})" for fault in faults) or "false"
     groups = ", ".join(f"x{number}" for number in range(len(labels)))
-    count = "1"
+    count, uncounted = "1", "false"
     if request.count_column is not None:
         count = f"TRY_CAST({number_of(source, request.count_column)} AS BIGINT)"
+        if request.missing == "drop":
+            uncounted = missing_of(source, request.count_column)
     # One select names things, the next uses the names: a column of the file never gets in between.
     named = (
-        f"SELECT {', '.join(labels)}, coalesce({faulty}, true) AS fault, {count} AS one "
-        f"FROM {source.sql}"
+        f"SELECT {', '.join(labels)}, NOT ({lacking_of(source, request)}) AND "
+        f"coalesce({faulty}, true) AS fault, {uncounted} AS no_count, {count} AS one"
+        f"{f', {source.place} AS place' if request.repeated == 'last' else ''} FROM {source.sql}"
+    )
+    grouped = (
+        f"SELECT {groups}, coalesce({AGGREGATES[request.repeated]} FILTER (WHERE NOT fault AND NOT "
+        "no_count), 0) AS n, count(*) FILTER (WHERE NOT no_count) AS times, count(*) FILTER (WHERE "
+        f"no_count) AS uncounted, bool_or(fault) AS faulty FROM ({named})"
     )
     passes = 1
-    while not _group_in(connection, named, groups, passes, last=passes >= most_passes):
+    while not _group_in(connection, grouped, groups, passes, last=passes >= most_passes):
         passes *= PASSES_MORE
     query = "SELECT count(*), max(times), bool_or(faulty) FROM cells"
     return Grouped(*connection.execute(query).fetchall()[0])
 
 
-def _group_in(connection: Any, named: str, groups: str, passes: int, *, last: bool) -> bool:
+def _group_in(connection: Any, grouped: str, groups: str, passes: int, *, last: bool) -> bool:
     """Make the table ``cells`` in `passes` passes over the rows; False if they were too few."""
     import duckdb
 
@@ -94,10 +116,7 @@ def _group_in(connection: Any, named: str, groups: str, passes: int, *, last: bo
         for number in range(passes):
             head = "INSERT INTO cells" if number else "CREATE TEMP TABLE cells AS"
             some = "true" if passes == 1 else f"hash({groups}) % {passes} = {number}"
-            connection.execute(
-                f"{head} SELECT {groups}, sum(CASE WHEN fault THEN 0 ELSE one END) AS n, count(*) "
-                f"AS times, bool_or(fault) AS faulty FROM ({named}) WHERE {some} GROUP BY {groups}"
-            )
+            connection.execute(f"{head} {grouped} WHERE {some} GROUP BY {groups}")
     except duckdb.OutOfMemoryException:
         if last:
             raise
@@ -106,10 +125,29 @@ def _group_in(connection: Any, named: str, groups: str, passes: int, *, last: bo
     return True
 
 
+def without_missing(connection: Any, request: Request) -> tuple[Grouped, MissingRows]:
+    """Take cells that lack a label, or whose every row lacks a count, out of the table ``cells``.
+
+    Return what is left, and how many rows were left out.
+    """
+    missing, axes = MissingRows(), [f"x{number} IS NULL" for number in range(len(request.axes))]
+    lacking = " OR ".join(axes)
+    sums = [f"CASE WHEN {axis} THEN times + uncounted ELSE 0 END" for axis in axes]
+    sums += ["uncounted", f"CASE WHEN {lacking} THEN times + uncounted ELSE uncounted END"]
+    wanted = ", ".join(f"CAST(coalesce(sum({one}), 0) AS BIGINT)" for one in sums)
+    *columns, missing.rows = connection.execute(f"SELECT {wanted} FROM cells").fetchall()[0]
+    missing.columns.update(dict(zip(request.columns, columns, strict=False)))
+    connection.execute(f"DELETE FROM cells WHERE {lacking} OR times = 0")
+    query = "SELECT count(*), coalesce(max(times), 0), false FROM cells"
+    left = Grouped(*connection.execute(query).fetchall()[0])
+    missing.check_some_left(left.cells)
+    return left, missing
+
+
 def group_batches(
-    connection: Any, batches: Iterator[pa.RecordBatch], n_axes: int
+    connection: Any, batches: Iterator[pa.RecordBatch], request: Request
 ) -> Grouped | None:
-    """Group batches of columns k0, k1, ... and perhaps n as they come; None if there is none.
+    """Group batches of columns k0, k1, ..., perhaps n and place, as they come; None: there is none.
 
     A database's connection is often tied to the thread that made it, and Ctrl-C reaches the main
     thread only: so the caller's thread reads the batches, and another one groups them.
@@ -121,8 +159,9 @@ def group_batches(
     stream = iter(waiting.get, None)
     connection.register("stream", pa.RecordBatchReader.from_batches(first.schema, stream))
     columns = {name: name for name in first.schema.names}
-    source = Source("stream", dict.fromkeys(columns, "BIGINT"), columns)
-    request = Request(list(columns)[:n_axes], columns.get("n"))
+    source = Source("stream", dict.fromkeys(columns, "BIGINT"), columns, place="place")
+    names = list(columns)[: len(request.axes)]
+    request = Request(names, columns.get("n"), repeated=request.repeated)
     with ThreadPoolExecutor(1, "tallyfold-grouping") as pool:
         # what has come in is gone: there is no second pass
         grouping = pool.submit(group_rows, connection, source, request, (), 1)
@@ -164,6 +203,7 @@ def tensor_of_groups(
     *,
     is_text: bool,
     known: Sequence[Axis] | None = None,
+    dropped: Sequence[Dropped] = (),
 ) -> CountTensor:
     """Make a tensor of the table ``cells``, on the `known` axes if they are given."""
     if grouped.cells == 0 and known is not None:
@@ -174,16 +214,18 @@ def tensor_of_groups(
         raise _repeated_cells(connection, shown, len(request.axes))
     axes, positions = [], []
     for number, name in enumerate(request.axes):
-        labels = _distinct_labels(connection, number, name)
+        labels = _distinct_labels(connection, number, name, named=request.missing == "label")
         if name in request.bins:
             labels = time_labels(labels, request.bins[name], name)
         elif is_text and known is None:
             labels = natural_labels(labels)
-        axis, position = _axis_of(name, labels, known[number] if known else None)
+        axis, position = _axis_of(
+            name, labels, known[number] if known else None, request.bins.get(name)
+        )
         axes.append(axis)
         positions.append(position)
-    codes, counts = _fetch_cells(connection, positions)
-    return tensor_from_rows(axes, codes, counts)
+    codes, counts = _fetch_cells(connection, positions, request)
+    return tensor_from_rows(axes, codes, counts, dropped=dropped)
 
 
 def _repeated_cells(connection: Any, shown: str, n_axes: int) -> LabelError:
@@ -193,8 +235,7 @@ def _repeated_cells(connection: Any, shown: str, n_axes: int) -> LabelError:
     rows = connection.execute(query).fetchall()
     cells = ", ".join(f"({', '.join(labels)}) {times:,} times" for times, *labels in rows)
     return LabelError(
-        f"each cell must be given once (repeated='error'); {shown} gives {cells}. Use "
-        "repeated='sum' to add up."
+        f"each cell must be given once (repeated='error'); {shown} gives {cells}. {ONE_OF_MANY}"
     )
 
 
@@ -207,8 +248,11 @@ def natural_labels(texts: pa.Array) -> pa.Array:
     return texts
 
 
-def _distinct_labels(connection: Any, number: int, name: str) -> pa.Array:
-    """Give the labels of an axis codes, in a table ``labels_i`` (label, code), and return them."""
+def _distinct_labels(connection: Any, number: int, name: str, *, named: bool) -> pa.Array:
+    """Give the labels of an axis codes, in a table ``labels_i`` (label, code), and return them.
+
+    Where missing labels are to be `named`, a null may be the last.
+    """
     connection.execute(
         f"CREATE TEMP TABLE labels_{number} AS SELECT label, row_number() OVER (ORDER BY label) - 1"
         f" AS code FROM (SELECT DISTINCT x{number} AS label FROM cells)"
@@ -216,10 +260,12 @@ def _distinct_labels(connection: Any, number: int, name: str) -> pa.Array:
     query = f"SELECT label FROM labels_{number} ORDER BY code"
     labels = connection.sql(query).to_arrow_table().column(0)
     check_size(name, len(labels))
-    return plain_labels(labels, axis=name)
+    return plain_labels(labels, axis=name, allow_missing=named)
 
 
-def _axis_of(name: str, labels: pa.Array, known: Axis | None) -> tuple[Axis, Codes]:
+def _axis_of(
+    name: str, labels: pa.Array, known: Axis | None, unit: str | None = None
+) -> tuple[Axis, Codes]:
     """Return the axis, and for each of DuckDB's codes the position on it."""
     if known is not None:
         try:
@@ -235,11 +281,11 @@ def _axis_of(name: str, labels: pa.Array, known: Axis | None) -> tuple[Axis, Cod
     position[order] = np.arange(len(order), dtype=np.int32)
     if np.any(position[:-1] > position[1:]):  # DuckDB sorts most labels as we do: spare the copy
         labels = labels.take(pa.array(order))
-    return Axis.of_distinct(name, labels), position
+    return Axis.of_distinct(name, named_missing(labels, name), unit), position
 
 
 def _fetch_cells(
-    connection: Any, positions: Sequence[Codes]
+    connection: Any, positions: Sequence[Codes], request: Request
 ) -> tuple[list[Codes], npt.NDArray[np.int64]]:
     """Fetch each cell's positions and count, batch by batch; labels stay behind in DuckDB."""
     query = "SELECT count(*), max(n) FROM cells"
@@ -250,16 +296,20 @@ def _fetch_cells(
             "floating point. Use a coarser unit."
         )
     axes = range(len(positions))
-    joins = " ".join(f"JOIN labels_{m} ON cells.x{m} = labels_{m}.label" for m in axes)
+    same = "IS NOT DISTINCT FROM" if request.missing == "label" else "="
+    joins = " ".join(f"JOIN labels_{m} ON cells.x{m} {same} labels_{m}.label" for m in axes)
     wanted = ", ".join(f"CAST(labels_{m}.code AS INTEGER)" for m in axes)
-    query = f"SELECT {wanted}, CAST(n AS BIGINT) FROM cells {joins}"
+    query = f"SELECT {wanted}, CAST(n AS BIGINT), times FROM cells {joins}"
     codes = [np.empty(n_cells, np.int32) for _ in axes]
     counts = np.empty(n_cells, np.int64)
+    times = np.empty(n_cells if request.repeated == "mean" else 0, np.int64)
     start = 0
     for batch in connection.sql(query).to_arrow_reader(1_000_000):
         stop = start + batch.num_rows
         for m in axes:
             codes[m][start:stop] = positions[m][batch.column(m).to_numpy()]
         counts[start:stop] = batch.column(len(positions)).to_numpy()
+        if len(times):
+            times[start:stop] = batch.column(len(positions) + 1).to_numpy()
         start = stop
-    return codes, counts
+    return codes, whole_means(counts, times) if len(times) else counts

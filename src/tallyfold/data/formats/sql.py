@@ -36,11 +36,14 @@ class Source(NamedTuple):
     columns
         What each column that is needed is called in `sql`; DuckDB takes ``User`` and ``user`` for
         the same.
+    place
+        Where a row stands among all.
     """
 
     sql: str
     types: dict[str, str]
     columns: dict[str, str]
+    place: str = "row_number() OVER ()"
 
 
 @contextlib.contextmanager

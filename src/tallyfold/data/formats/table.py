@@ -10,6 +10,7 @@ import io
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing
 from tallyfold.data.formats import sql, writing
-from tallyfold.data.formats.faults import DURATION, find_fault, row_faults
-from tallyfold.data.formats.grouping import group_rows, tensor_of_groups
+from tallyfold.data.formats.faults import DURATION, find_faults, row_faults
+from tallyfold.data.formats.grouping import group_rows, tensor_of_groups, without_missing
+from tallyfold.data.missing import MissingRows
 from tallyfold.data.request import Request, check_columns
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import FormatError, LabelError
@@ -139,9 +141,18 @@ def _read_table(
         faults = row_faults(source, request, form.is_text)
         grouped = group_rows(connection, source, request, faults)
         if grouped.faulty:
-            raise find_fault(connection, form, files, request)
+            raise find_faults(connection, form, files, request)
+        missing = MissingRows()
+        if request.missing == "drop":
+            grouped, missing = without_missing(connection, request)
         return tensor_of_groups(
-            connection, grouped, request, shown, is_text=form.is_text, known=known
+            connection,
+            grouped,
+            request,
+            shown,
+            is_text=form.is_text,
+            known=known,
+            dropped=missing.records(),
         )
 
 
@@ -165,18 +176,16 @@ class Delimited(TableFormat):
     def source(
         self, connection: Any, files: list[str], wanted: Sequence[str], everything: bool = False
     ) -> sql.Source:
-        """Describe the files to DuckDB, those with the same header together."""
-        headers: dict[tuple[str, ...], list[str]] = {}
-        for file in files:
-            headers.setdefault(self._header(file), []).append(file)
-        in_all = set.intersection(*map(set, headers))
-        shared = [name for name in next(iter(headers)) if name in in_all]
+        """Describe the files to DuckDB, in order, neighbours with the same header together."""
+        headers = [(header, list(some)) for header, some in groupby(files, self._header)]
+        in_all = set.intersection(*(set(header) for header, _ in headers))
+        shared = [name for name in headers[0][0] if name in in_all]
         self._check_delimiter(shared, wanted)
         keys = sql.folder_keys(files, wanted, shared)
         needed = {*wanted, "count"}  # DuckDB is slow with ten thousands of columns
         numbered = {n: k for k, n in enumerate(shared) if everything or n in needed}
         parts = []
-        for header, group in headers.items():
+        for header, group in headers:
             place = {name: number for number, name in enumerate(header)}
             names = [f"c{place[name]} AS k{number}" for name, number in numbered.items()]
             names += [sql.quoted(key) for key in keys]

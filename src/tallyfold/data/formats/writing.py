@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis, plain_labels
+from tallyfold.data.bins import UNITS
 from tallyfold.data.formats.sql import connected, literal
 from tallyfold.data.locks import locked_file
 from tallyfold.data.part import Part
@@ -81,7 +82,11 @@ def axes_to_bytes(axes: Sequence[Axis], stamp: str = "", part: Part | None = Non
     for axis in axes:
         offsets = pa.array([0, len(axis)], pa.int64())
         columns.append(pa.LargeListArray.from_arrays(offsets, axis.labels))
-    record = pa.record_batch(columns, names=[axis.name for axis in axes])
+    fields = [
+        pa.field(axis.name, column.type, metadata=axis.unit and {"unit": axis.unit})
+        for axis, column in zip(axes, columns, strict=True)
+    ]
+    record = pa.record_batch(columns, schema=pa.schema(fields))
     known = {"stamp": stamp} | ({} if part is None else {"part": part.to_text()})
     record = record.replace_schema_metadata(known)
     sink = pa.BufferOutputStream()
@@ -105,8 +110,8 @@ def recorded_from_bytes(data: bytes, file: str, stamp: str = "") -> Recorded:
         facts = record.schema.metadata or {}
         known, part = facts.get(b"stamp", b"").decode(), facts.get(b"part")
         axes = [
-            Axis(name, plain_labels(record.column(number).flatten(), axis=name))
-            for number, name in enumerate(record.schema.names)
+            Axis(field.name, plain_labels(column.flatten(), axis=field.name), _unit(field))
+            for field, column in zip(record.schema, record.columns, strict=True)
         ]
         recorded = Recorded(axes, None if part is None else Part.from_text(part.decode()))
     except (
@@ -123,6 +128,12 @@ def recorded_from_bytes(data: bytes, file: str, stamp: str = "") -> Recorded:
             "it, and name the columns with axes=."
         )
     return recorded
+
+
+def _unit(field: pa.Field) -> str | None:
+    """Return the unit that times of an axis were cut into, as it is recorded."""
+    known = (field.metadata or {}).get(b"unit", b"").decode()
+    return known if known in UNITS else None
 
 
 def write_axes_file(tensor: CountTensor, file: Path) -> None:

@@ -10,15 +10,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tallyfold.data.axis import check_present, listing, plain_type
+from tallyfold.data.axis import listing, plain_type
 from tallyfold.data.bins import floor_times
 from tallyfold.data.cells import whole_counts
 from tallyfold.data.formats.grouping import group_batches, tensor_of_groups
 from tallyfold.data.formats.sql import connected, duckdb_errors
+from tallyfold.data.missing import MissingRows, check_present
+from tallyfold.data.problems import Problems, RowNumbers
 from tallyfold.data.query.databases import answer_to
 from tallyfold.data.request import Request
-from tallyfold.data.tensor import BinUnit, CountTensor, Repeated
+from tallyfold.data.tensor import BinUnit, CountTensor, Missing, Repeated
 from tallyfold.errors import CountError, DataError, LabelError, ParameterError
 
 _TYPE_KEYS = (b"tallyfold:type", b"POSTGRESQL:type", b"ADBC:postgresql:typname")
@@ -31,6 +34,7 @@ def read_query(
     value: str | EllipsisType | None = ...,
     *,
     repeated: Repeated = "sum",
+    missing: Missing = "error",
     bins: Mapping[str, BinUnit] | None = None,
     min_nonzeros: Mapping[str, int] | None = None,
     top: Mapping[str, int] | None = None,
@@ -50,8 +54,9 @@ def read_query(
         was opened here changes nothing in the database and is closed.
     sql
         One query, such as ``"SELECT who, what FROM events"``.
-    axes, value, repeated, bins, min_nonzeros, top
-        As in `read_counts`; columns are those of the answer.
+    axes, value, repeated, missing, bins, min_nonzeros, top
+        As in `read_counts`; columns are those of the answer. The last row is the last that the
+        database gives: its order is decided by ``ORDER BY`` only.
     memory_limit
         How much memory grouping may use before it spills to disk, such as ``"2GB"``.
 
@@ -66,17 +71,22 @@ def read_query(
     3
     >>> connection.close()
     """
-    request = Request.checked(axes, value, bins, repeated)
+    request = Request.checked(axes, value, bins, repeated, missing)
     if not isinstance(sql, str) or not sql.strip():
         raise ParameterError(f"`sql` must be a query such as 'SELECT ...'; got {sql!r}.")
     with answer_to(sql, connection_or_uri, request.columns, memory_limit) as answer:
         request = _checked_columns(answer.names, request)
         with duckdb_errors("the query"), connected(memory_limit) as connection:
-            batches = checked_batches(answer.batches, request)
-            grouped = group_batches(connection, batches, len(request.axes))
+            left_out = MissingRows()
+            batches = checked_batches(answer.batches, request, left_out)
+            grouped = group_batches(connection, batches, request)
             if grouped is None:
                 raise DataError("the query gives no rows; a tensor needs at least one event.")
-            tensor = tensor_of_groups(connection, grouped, request, "the query", is_text=False)
+            left_out.check_some_left(grouped.cells)
+            dropped = left_out.records()
+            tensor = tensor_of_groups(
+                connection, grouped, request, "the query", is_text=False, dropped=dropped
+            )
     return tensor.filter(min_nonzeros=min_nonzeros, top=top)
 
 
@@ -95,45 +105,56 @@ def _checked_columns(names: Sequence[str], request: Request) -> Request:
 
 
 def checked_batches(
-    batches: Iterator[pa.RecordBatch], request: Request
+    batches: Iterator[pa.RecordBatch], request: Request, missing: MissingRows
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of columns k0, k1, ... (labels) and n (counts, if there is a column of them).
 
+    Rows that lack something, if they are to be dropped, are counted in `missing`. With
+    ``repeated="last"`` there is a column place, too: the numbers of the rows.
+
     Raises
     ------
-    LabelError, CountError
-        At the first batch with a row that cannot be used; rows are counted from 0. If it is not
-        the last, the message says how many rows were looked at.
+    DataError
+        At the end, if any row cannot be used; rows are counted from 0.
     """
-    first_row = 0
-    for batch in batches:
-        try:
-            checked = _checked_batch(batch, request, first_row)
-        except (LabelError, CountError) as error:
-            if next(batches, None) is None:  # what was counted is all there is
-                raise
-            seen = f"{first_row + batch.num_rows:,}"
-            raise type(error)(
-                f"{error} (Seen in the first {seen} rows; none was read after them.)"
-            ) from None
-        yield checked
-        first_row += batch.num_rows
+    first_row, problems = 0, Problems()
+    for whole in batches:
+        batch, rows = whole, RowNumbers(first_row)
+        if request.missing == "drop":
+            kept = missing.kept(zip(request.columns, whole.columns, strict=True))
+            batch, rows = whole.filter(pa.array(kept)), RowNumbers(first_row, np.flatnonzero(kept))
+        checked = _checked_batch(batch, request, rows, problems)
+        if not problems:
+            yield checked
+        first_row += whole.num_rows
+    problems.raise_all()
 
 
-def _checked_batch(batch: pa.RecordBatch, request: Request, first_row: int) -> pa.RecordBatch:
+def _checked_batch(
+    batch: pa.RecordBatch, request: Request, rows: RowNumbers, problems: Problems
+) -> pa.RecordBatch:
     columns: dict[str, pa.Array] = {}
     for number, name in enumerate(request.columns):
         field, values = batch.schema.field(number), batch.column(number)
         if name == request.count_column:
-            columns["n"] = pa.array(_counts(field, values, name, first_row))
+            counts = _counts(field, values, name, rows, problems)
+            columns["n"] = pa.array(counts)
         else:
-            unit = request.bins.get(name)
-            columns[f"k{number}"] = _labels(field, values, name, unit, first_row)
+            columns[f"k{number}"] = _labels(field, values, name, request, rows, problems)
+    if problems:
+        return batch
+    if request.repeated == "last":
+        columns["place"] = pa.array(rows.of(np.arange(batch.num_rows)))
     return pa.record_batch(columns)
 
 
 def _labels(
-    field: pa.Field, values: pa.Array, name: str, unit: str | None, first_row: int
+    field: pa.Field,
+    values: pa.Array,
+    name: str,
+    request: Request,
+    rows: RowNumbers,
+    problems: Problems,
 ) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
@@ -151,11 +172,17 @@ def _labels(
                 f"query gives values of type {kind or values.type}. Turn them into one of these in "
                 f"the query, for example CAST({name} AS text)."
             ) from None
-    check_present(values, name, "row", first_row)
-    return values if unit is None else floor_times(values, unit, name, first_row)
+    if request.missing != "label":
+        check_present(values, name, "row", rows, problems)
+    elif pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+    unit = request.bins.get(name)
+    return values if unit is None else floor_times(values, unit, name, rows, problems)
 
 
-def _counts(field: pa.Field, values: pa.Array, name: str, first_row: int) -> npt.NDArray[np.int64]:
+def _counts(
+    field: pa.Field, values: pa.Array, name: str, rows: RowNumbers, problems: Problems
+) -> npt.NDArray[np.int64]:
     kind, spelled = _type_name(field), False
     if kind == "numeric" and not pa.types.is_decimal(values.type):
         values = values.storage if isinstance(values, pa.ExtensionArray) else values
@@ -166,7 +193,7 @@ def _counts(field: pa.Field, values: pa.Array, name: str, first_row: int) -> npt
             "there. Turn them into numbers in the query, for example "
             f"CAST({name} AS numeric), or use value=None to count rows."
         )
-    return whole_counts(values, name=repr(name), first_row=first_row, spelled=spelled)
+    return whole_counts(values, name=repr(name), rows=rows, spelled=spelled, problems=problems)
 
 
 def _extension(field: pa.Field) -> str:

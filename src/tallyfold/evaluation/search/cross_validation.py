@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tallyfold.data.near_copies import groups_along
+from tallyfold.data.seeds import fixed_seed
 from tallyfold.data.split import Hidden, Split, k_folds
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import InferenceError, InterruptedWarning, ParameterError, TallyfoldError
@@ -17,7 +19,7 @@ from tallyfold.evaluation.metrics import METRICS, scores_of
 from tallyfold.inference.fit.checkpoint import fingerprint
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import checked_tensor
-from tallyfold.models.parameters import SEED, check_parameters, integer
+from tallyfold.models.parameters import RANDOM_STATE, check_parameters, integer
 from tallyfold.models.registry import MODELS
 from tallyfold.version import __version__
 
@@ -36,20 +38,27 @@ class CrossValidation:
     metric: str
     random_state: int
     hidden: Hidden = "nonzero"
+    copies: str | None = None
 
-    def score(self, parameters: Mapping[str, Any], fold: int) -> float:
+    def score(
+        self,
+        parameters: Mapping[str, Any],
+        fold: int,
+        *,
+        keep: Callable[[CountModel], None] | None = None,
+    ) -> float:
         """Fit the model with some parameters changed on one fold; return its held-out score.
 
-        The seed is the model's own plus the fold's number: the same for all settings that are
-        compared, so that they share their luck, and another in each fold, so that a mean over
-        folds does not hang on one start.
+        `keep` is given the fitted model. The seed is the model's own plus the fold's number: the
+        same for all settings that are compared, so that they share their luck, and another in each
+        fold, so that a mean over folds does not hang on one start.
         """
         settings = self.model.get_params() | dict(parameters)
         if "random_state" in settings:
             settings["random_state"] = (settings["random_state"] + fold) % LARGEST_SEED
         fitted = type(self.model)(**settings)
         train, test = self.folds[fold]
-        fit_whole(fitted, train)
+        fit_whole(fitted, train, groups_along(train, self.copies))
         score = scores_of(fitted, test, [self.metric], train)[self.metric]
         if score is None:
             lacks = (
@@ -63,12 +72,16 @@ class CrossValidation:
             )
         if not math.isfinite(score):
             raise InferenceError(f"the score {self.metric!r} of fold {fold + 1} is {score}.")
+        if keep is not None:
+            keep(fitted)
         return float(score)
 
-    def attempt(self, parameters: Mapping[str, Any], fold: int) -> tuple[float | None, str | None]:
+    def attempt(
+        self, parameters: Mapping[str, Any], fold: int, **more: Any
+    ) -> tuple[float | None, str | None]:
         """Return the score of one fold, or None and the error of a fit that failed."""
         try:
-            return self.score(parameters, fold), None
+            return self.score(parameters, fold, **more), None
         except (TallyfoldError, MemoryError) as error:
             return None, str(error) or type(error).__name__
 
@@ -86,7 +99,13 @@ class CrossValidation:
             "folds": len(self.folds),
             "metric": self.metric,
             "random_state": self.random_state,
-        } | ({} if self.hidden == "nonzero" else {"cells": self.hidden})
+        } | self._way_of_holding_out
+
+    @property
+    def _way_of_holding_out(self) -> dict[str, str]:
+        """What of it is not usual."""
+        hidden = {} if self.hidden == "nonzero" else {"cells": self.hidden}
+        return hidden | ({} if self.copies is None else {"copies": self.copies})
 
 
 def cross_validation(
@@ -94,21 +113,33 @@ def cross_validation(
     tensor: CountTensor,
     folds: int,
     metric: str | None,
-    random_state: int,
+    random_state: int | None,
     cells: Hidden | None = None,
+    copies: str | None = None,
 ) -> CrossValidation:
     """Check the arguments and cut the folds: as the model's zeros ask for, or of some `cells`.
 
     What empty cells are to a model with ``zeros="auto"`` is decided once, for all folds.
     """
     check_parameters(
-        {"folds": folds, "random_state": random_state}, {"folds": integer(2), "random_state": SEED}
+        {"folds": folds, "random_state": random_state},
+        {"folds": integer(2), "random_state": RANDOM_STATE},
     )
     model = with_decided_zeros({model.name: model}, checked_tensor(tensor, "tensor"))[model.name]
     hidden = cells or hidden_from([model], tensor)
     score = metric_for(model, metric, tensor, hidden)
-    parts = k_folds(tensor, folds, cells=hidden, random_state=random_state)
-    return CrossValidation(model, parts, score, random_state, hidden)
+    seed = fixed_seed(random_state)
+    groups = groups_along(tensor, copies)
+    parts = k_folds(tensor, folds, cells=hidden, random_state=seed, groups=groups)
+    return CrossValidation(_seeded(model), parts, score, seed, hidden, copies)
+
+
+def _seeded(model: CountModel) -> CountModel:
+    """Return the model with a seed, so that all settings share their luck."""
+    parameters = model.get_params()
+    if parameters.get("random_state", 0) is not None:
+        return model
+    return type(model)(**(parameters | {"random_state": fixed_seed(None)}))
 
 
 def fresh_model(model: str | type[CountModel] | CountModel) -> CountModel:

@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tallyfold.data.locks import locked_file
+from tallyfold.data.markup import frame_html
 from tallyfold.data.split import Hidden
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import InferenceError, ParameterError, StorageError
@@ -28,6 +30,7 @@ from tallyfold.evaluation.search.cross_validation import (
 from tallyfold.evaluation.search.study import refuse_other
 from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import check_parameters, integer
+from tallyfold.posterior.matching import Profiles, mutual_overlaps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +39,7 @@ Rows = dict[tuple[int, int], dict[str, Any]]
 """Scores by number of components and fold."""
 
 FORMAT = "tallyfold-ranks"
-COLUMNS = ["components", "fold", "score", "seconds", "error"]
+COLUMNS = ["components", "fold", "score", "seconds", "error", "stability"]
 POSITIVE = replace(integer(1), wanted="a list of positive integers")
 RANKS = (1, 2, 3, 5, 8, 13, 20)
 
@@ -68,6 +71,8 @@ class RankChoice:
         How many there are; None for as many as `scores` has.
     interrupted
         Whether Ctrl-C came before all was tried.
+    stable
+        Whether `chosen` is the number whose components are most stable, of those not clearly worse.
 
     Examples
     --------
@@ -85,6 +90,10 @@ class RankChoice:
     scores: pd.DataFrame = field(repr=False)
     folds: int | None = None
     interrupted: bool = False
+    stable: bool = False
+
+    def _repr_html_(self) -> str:
+        return frame_html(f"components by {self.metric}", self.table)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -92,7 +101,8 @@ class RankChoice:
 
         Its mean score over the folds and that mean's standard error; by how much it is worse than
         the best, and the standard error of this, taken over the same folds; how many folds were
-        scored and failed; and the seconds of all fits.
+        scored and failed; and the seconds of all fits. If stability was asked for, the mean overlap
+        of the components of two folds' fits.
         """
         groups, losses = self.scores.groupby("components"), self._losses
         behind = losses if losses.empty else losses.sub(losses[self.best], axis="index")
@@ -101,6 +111,8 @@ class RankChoice:
         table["folds"] = groups["score"].count()
         table["failed"] = groups["error"].count()
         table["seconds"] = groups["seconds"].sum()
+        if self.stable:
+            table["stability"] = groups["stability"].mean()
         return table.reset_index()
 
     @property
@@ -119,8 +131,13 @@ class RankChoice:
         if not self.one_standard_error:
             return best
         behind = losses.sub(losses[best], axis="index")
-        smallest: Any = (behind.mean() <= _difference_error(behind)).idxmax()
-        return int(smallest)
+        as_good = behind.mean() <= _difference_error(behind)
+        if not self.stable:
+            smallest: Any = as_good.idxmax()
+            return int(smallest)
+        known = self.scores.groupby("components")["stability"].mean()
+        surest: Any = known[as_good.index[as_good]].idxmax()
+        return int(surest)
 
     @property
     def at_edge(self) -> bool:
@@ -153,10 +170,12 @@ def select_rank(
     folds: int = 5,
     one_standard_error: bool = True,
     *,
+    stability: bool = False,
     metric: str | None = None,
     cells: Hidden | None = None,
+    copies: str | None = None,
     path: str | os.PathLike[str] | None = None,
-    random_state: int = 0,
+    random_state: int | None = 0,
     callback: Callable[[RankProgress], None] | None = None,
 ) -> RankChoice:
     """Choose the number of components by the score of cells that were held out.
@@ -174,16 +193,23 @@ def select_rank(
     one_standard_error
         Choose the smallest number whose mean is within one standard error of the best; False
         chooses the best.
+    stability
+        Choose, of the numbers within one standard error of the best, the one whose components are
+        most alike in the fits of different folds, not the smallest.
     metric
         A score from `METRICS`; None as in `tune`.
     cells
         What folds are cut of; None as in `tune`.
+    copies
+        An axis along which cells may be near copies: folds, and what fits hold out for themselves,
+        are whole groups (`near_copies`).
     path
         A file to keep scores in as they come. The same call goes on where it stopped; a file of
         another call or version of tallyfold is refused, and so is a second process at the same
         time (`BusyError`).
     random_state
         Seed of the folds. Each fit has the model's own seed plus the number of the fold.
+        None draws one: such a choice cannot be gone on with.
     callback
         Called with a `RankProgress`.
 
@@ -207,20 +233,34 @@ def select_rank(
 
     fixed = fresh_model(model)
     numbers = _checked_ranks(ranks, fixed)
-    validation = cross_validation(fixed, tensor, folds, metric, random_state, cells)
+    validation = cross_validation(fixed, tensor, folds, metric, random_state, cells, copies)
     identity = validation.identity(tensor, ["n_components"], {})
     fits = [(components, fold) for components in numbers for fold in range(folds)]
+    if stability and not one_standard_error:
+        raise ParameterError(
+            "`stability` has no effect with one_standard_error=False, which chooses the best "
+            "score. Leave one of them out."
+        )
     rows: Rows = {}
     interrupted = False
     with nullcontext() if path is None else locked_file(path):
         rows |= {} if path is None else _read(Path(path), identity)
+        if stability:  # fits are compared with each other, so those of a number are made together
+            anew = {components for (components, _), row in rows.items() if not _is_known(row)}
+            rows = {fit: row for fit, row in rows.items() if fit[0] not in anew}
+        profiles: dict[int, Profiles] = {}
         try:
             for number, (components, fold) in enumerate(fits, 1):
                 if (components, fold) not in rows:
                     start = time.perf_counter()
-                    score, error = validation.attempt({"n_components": components}, fold)
-                    found = (components, fold, score, time.perf_counter() - start, error)
-                    rows[components, fold] = dict(zip(COLUMNS, found, strict=True))
+                    more = {"keep": partial(_keep, profiles, fold)} if stability else {}
+                    given = {"n_components": components}
+                    score, error = validation.attempt(given, fold, **more)
+                    told = (components, fold, score, time.perf_counter() - start, error, None)
+                    rows[components, fold] = dict(zip(COLUMNS, told, strict=True))
+                    if fold == folds - 1:
+                        _tell_stability(rows, components, profiles)
+                        profiles = {}
                     if path is not None:
                         document = {"format": FORMAT, "of": identity, "rows": list(rows.values())}
                         write_results(Path(path), json.dumps(document, indent=1).encode())
@@ -234,8 +274,28 @@ def select_rank(
         if len(done) < folds and path is None:
             raise KeyboardInterrupt
         warn_interrupted("choice", f"{len(done)} of {len(fits)} fits", path is not None)
-    frame = pd.DataFrame(done, columns=COLUMNS).astype({"score": float, "seconds": float})
-    return RankChoice(validation.metric, one_standard_error, frame, folds, interrupted)
+    kinds = dict.fromkeys(("score", "seconds", "stability"), float)
+    frame = pd.DataFrame(done, columns=COLUMNS).astype(kinds)
+    return RankChoice(validation.metric, one_standard_error, frame, folds, interrupted, stability)
+
+
+def _keep(profiles: dict[int, Profiles], fold: int, model: CountModel) -> None:
+    """Keep what the components of a fold's fit say of labels."""
+    profiles[fold] = Profiles.of(model.posterior_)
+
+
+def _is_known(row: dict[str, Any]) -> bool:
+    """Tell whether the stability of a fit is known, or cannot be."""
+    return row["stability"] is not None or row["error"] is not None
+
+
+def _tell_stability(rows: Rows, components: int, profiles: dict[int, Profiles]) -> None:
+    """Write down how much the components of each fold's fit overlap with those of the others."""
+    if len(profiles) < 2:
+        return
+    found = mutual_overlaps(list(profiles.values())).tolist()
+    for fold, overlap in zip(profiles, found, strict=True):
+        rows[components, fold]["stability"] = overlap
 
 
 def _checked_ranks(ranks: Sequence[int], model: CountModel) -> list[int]:
@@ -256,7 +316,11 @@ def _read(file: Path, identity: dict[str, Any]) -> Rows:
     try:
         document = json.loads(file.read_text("utf-8"))
         kind, known, rows = document["format"], document["of"], document["rows"]
-        found = {(row["components"], row["fold"]): {n: row[n] for n in COLUMNS} for row in rows}
+        found = {
+            (row["components"], row["fold"]): {n: row[n] for n in COLUMNS[:-1]} for row in rows
+        }
+        for row in rows:
+            found[row["components"], row["fold"]]["stability"] = row.get("stability")
         if kind != FORMAT:
             raise ValueError(f"it holds {kind!r}")
     except (ValueError, KeyError, TypeError, OSError) as error:

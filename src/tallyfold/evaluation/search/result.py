@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tallyfold.data.markup import frame_html
 from tallyfold.errors import InferenceError
 from tallyfold.evaluation.metrics import METRICS
 from tallyfold.evaluation.row_folder import write_results
@@ -55,6 +56,9 @@ class Search:
     _fixed: CountModel = field(repr=False)
     _parameters: tuple[dict[str, Any], ...] = field(repr=False)
     interrupted: bool = False
+
+    def _repr_html_(self) -> str:
+        return frame_html(f"{self._fixed.name}: {self.metric}, {self.folds} folds", self.trials)
 
     @property
     def best(self) -> dict[str, Any]:

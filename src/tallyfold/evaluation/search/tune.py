@@ -82,10 +82,11 @@ def tune(
     *,
     metric: str | None = None,
     cells: Hidden | None = None,
+    copies: str | None = None,
     storage: str | os.PathLike[str] | BaseStorage | None = SEARCH_FILE,
     study: str | None = None,
     pruner: Literal["median"] | BasePruner | None = "median",
-    random_state: int = 0,
+    random_state: int | None = 0,
     callback: Callable[[SearchProgress], None] | None = None,
 ) -> Search:
     """Search for the parameters with which a model predicts held-out cells best.
@@ -113,6 +114,9 @@ def tune(
     cells
         What folds are cut of: ``"nonzero"`` cells or ``"all"``, see `split`. None: all if the
         model's zeros are observed.
+    copies
+        An axis along which cells may be near copies: folds, and what fits hold out for themselves,
+        are whole groups (`near_copies`).
     storage, study
         A file (SQLite) or the URL of a database to keep trials in; None keeps them in memory only.
         The same call goes on where it stopped, also after a crash, and several processes that make
@@ -126,7 +130,7 @@ def tune(
         Optuna's, which is given losses: smaller is better.
     random_state
         Seed of the folds and of the proposals. Each fit has the model's own seed plus the number
-        of the fold.
+        of the fold. None draws one: such a search cannot be gone on with.
     callback
         Called with a `SearchProgress`.
 
@@ -148,7 +152,7 @@ def tune(
     check_parameters({"trials": trials}, {"trials": integer(1)})
     fixed = fresh_model(model)
     chosen = space_for(fixed, space)
-    validation = cross_validation(fixed, tensor, folds, metric, random_state, cells)
+    validation = cross_validation(fixed, tensor, folds, metric, random_state, cells, copies)
     given = {dimension.key: dimension.given for dimension in chosen.dimensions}
     identity = validation.identity(tensor, chosen.names, given) | {
         "pruner": pruner if pruner is None or pruner == "median" else type(pruner).__name__

@@ -14,7 +14,7 @@ from tallyfold.errors import DataError, ParameterError
 from tallyfold.evaluation.words.cooccurrence import EPSILON, Cooccurrence
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model
-from tallyfold.models.parameters import SEED, check_parameters, integer, number
+from tallyfold.models.parameters import RANDOM_STATE, check_parameters, integer, number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +98,7 @@ def coherence_by_chance(
     nearest: int = 10,
     least: float = 0.001,
     epsilon: float | None = None,
-    random_state: int = 0,
+    random_state: int | None = 0,
 ) -> Coherence:
     """Return the mean NPMI of each word and others drawn at random: what a model must be above.
 
@@ -121,7 +121,7 @@ def coherence_by_chance(
     True
     """
     _check_counted(least, epsilon, nearest=nearest)
-    check_parameters({"random_state": random_state}, {"random_state": SEED})
+    check_parameters({"random_state": random_state}, {"random_state": RANDOM_STATE})
     reference = _checked_reference(reference, axis)
     words = _Words(reference.words, reference)
     scored, rng = words.not_rare(least), np.random.default_rng(random_state)

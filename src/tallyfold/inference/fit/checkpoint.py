@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.data.hashing import cell_hashes, mixed
+from tallyfold.data.fingerprint import cell_sums
 from tallyfold.data.locks import locked_folder
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import StorageError
@@ -24,7 +25,6 @@ from tallyfold.inference.fit.state_arrays import from_arrays, to_arrays
 from tallyfold.posterior.named_arrays import Arrays, part_of
 
 KIND = "tallyfold-checkpoint"
-CELLS_AT_ONCE = 1 << 20
 VERSION = 3
 
 
@@ -115,6 +115,19 @@ class Checkpoint:
         return {"model": self.model, "parameters": self.parameters, "data": self.data}
 
 
+def kept_seed(folder: str | os.PathLike[str]) -> int | None:
+    """Return the seed of the run that is saved in a folder, or of its first member.
+
+    None if there is none.
+    """
+    for place in (Path(folder), Path(folder, "member-0")):
+        if (place / "model.json").exists():
+            document, _ = read_folder(place, KIND, VERSION, oldest=VERSION)
+            seed = document["parameters"].get("random_state")
+            return seed if type(seed) is int and seed >= 0 else None
+    return None
+
+
 def _run(document: dict[str, Any], arrays: Arrays, phases: Sequence[Phase]) -> Run:
     """Build a run; raise a ValueError if it cannot be one, whatever its checksum says."""
     _refuse_unsound(arrays)
@@ -179,11 +192,7 @@ def fingerprint(
     Each cell is hashed by itself and the hashes are added up, so that it does not matter which
     process has which cells.
     """
-    total = np.zeros(2, dtype=np.uint64)
-    for start in range(0, tensor.nnz, CELLS_AT_ONCE):
-        part = slice(start, start + CELLS_AT_ONCE)
-        hash_N = cell_hashes(tensor.counts[part].astype(np.uint64), tensor.indices[part].T)
-        total += np.array([hash_N.sum(), mixed(hash_N).sum()], dtype=np.uint64)
+    total = cell_sums(tensor, by_label=False)
     cells = group.all_gather(total[None]).sum(axis=0, dtype=np.uint64)
     facts = repr((tensor.names, tensor.shape, cells.tolist()))
     facts += "" if tensor.part is None else tensor.part.to_text()

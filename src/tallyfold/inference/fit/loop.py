@@ -6,6 +6,7 @@ alone keeps the best state, counts patience and moves on to the next phase.
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -21,6 +22,8 @@ from tallyfold.inference.fit.stopping import Reason, StoppingRules
 from tallyfold.posterior.named_arrays import Arrays
 
 S = TypeVar("S")
+
+_log = logging.getLogger("tallyfold")
 
 
 class Iteration(NamedTuple):
@@ -178,6 +181,7 @@ def run_loop(
     limit = sum(p.stopping.max_iter or 0 for p in phases) if max_iter is None else max_iter
     run = run or Run.begin(phases)
     kept = len(run.history)
+    _log_phase(run, phases)
     try:
         reason = _move_on(run, phases, limit)
         while reason is None:
@@ -199,6 +203,7 @@ def run_loop(
         reason = "interrupted"
     if keep is not None and kept < len(run.history):
         keep(run)
+    _log_phase(run, phases, reason)
     if reason != "interrupted" and group.first:
         _warn_if_cut(run, phases, reason)
     return outcome_of(run, phases, reason)
@@ -217,7 +222,7 @@ def _warn_if_cut(run: Run, phases: Sequence[Phase], reason: Reason) -> None:
                 "its stopping rules applied: it may not be at its best. Allow more by max_iter=, "
                 "or be content with less by tol=.",
                 ConvergenceWarning,
-                stacklevel=6,  # where fit was called
+                stacklevel=7,  # where fit was called
             )
             return
 
@@ -236,10 +241,23 @@ def _move_on(run: Run, phases: Sequence[Phase], limit: int) -> Reason | None:
     """Enter the next phase if this one has ended; return why the fit ends, None if it goes on."""
     reason = run.reason_to_stop(phases)
     while reason is not None and run.phase + 1 < len(phases) and len(run.history) < limit:
+        _log_phase(run, phases, reason)
         run.enter_next(phases)
+        _log_phase(run, phases)
         reason = run.reason_to_stop(phases)
     unfinished = reason is None or run.phase + 1 < len(phases)
     return "max_iter" if unfinished and len(run.history) >= limit else reason
+
+
+def _log_phase(run: Run, phases: Sequence[Phase], ended: Reason | None = None) -> None:
+    """Log that the present phase begins, or why it ended; in the first process."""
+    if current_group().first:
+        number, name = len(run.history) - run.before, phases[run.phase].name
+        if ended is None:
+            at = f" at iteration {number + 1}" if number else ""
+            _log.info("phase %r begins%s", name, at)
+        else:
+            _log.info("phase %r ended after %d iterations: %s", name, number, ended)
 
 
 def _iterate(run: Run, phase: Phase) -> None:
@@ -256,6 +274,7 @@ def _iterate(run: Run, phase: Phase) -> None:
         best = Best(state, score, number, run.phase)
     # From here on nothing can be interrupted half-way: the new state and its record go together.
     run.state, run.history, run.best = state, [*run.history, record], best
+    _log.debug("iteration %d: objective %.6g, validation %s", number, objective, score)
 
 
 def _check_finite(state: Any, objective: float, number: int) -> None:

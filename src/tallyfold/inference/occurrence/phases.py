@@ -25,6 +25,7 @@ from tallyfold.inference.occurrence.training import LEAST_FOR_NETWORK
 from tallyfold.inference.schemes.collapsed import CollapsedState, CollapsedStep
 from tallyfold.inference.schemes.collapsed_batches import BatchState, BatchStep
 from tallyfold.inference.schemes.gate import Axes, gate_choice, possible_gates, validation_score
+from tallyfold.inference.schemes.guide import Guide
 from tallyfold.posterior.derived_axis import countable
 from tallyfold.posterior.named_arrays import Arrays
 
@@ -58,6 +59,8 @@ class Settings:
         Of the start, and what computes.
     batch_entities
         How many entities of the longest axis a pass looks at; None: all.
+    guide
+        What is known of components before the fit; None: nothing.
     """
 
     n_components: int
@@ -68,6 +71,7 @@ class Settings:
     seed: int
     backend: str
     batch_entities: int | None = None
+    guide: Guide | None = None
 
     @property
     def n_passes(self) -> int:
@@ -117,6 +121,7 @@ def occurrence_phases(
         seed=settings.seed,
         backend=settings.backend,
         held_out=looked_at,
+        guide=settings.guide,
     )
     phases = []
     begin: Callable[[Any], CollapsedState] = sweeps.start

@@ -30,6 +30,7 @@ from tallyfold.inference.cells.validation import ValidationCells
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.schemes.dispersion import best_dispersion, is_power_of_two
 from tallyfold.inference.schemes.gate import Axes, Gate, GateState, gate_posterior
+from tallyfold.inference.schemes.guide import Guide, first_factors
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.posterior.closed_sums import ClosedSums
 from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
@@ -94,6 +95,8 @@ class CAVIStep:
     gates, gate
         Pairs of axes that a state may have a gate of, None for no gate, and the one to start with;
         zeros observed only.
+    guide
+        What is known of components before the fit; None: nothing.
     """
 
     cells: TrainingCells
@@ -109,6 +112,7 @@ class CAVIStep:
     held_out: OccurrenceCells | None = None
     gates: Sequence[Axes | None] = ()
     gate: int = 0
+    guide: Guide | None = None
 
     @cached_property
     def _gates(self) -> list[Gate]:
@@ -125,8 +129,9 @@ class CAVIStep:
         scale = (mean_count / self.n_components) ** (1 / cells.n_axes)
         prior_rate = 1 / scale if self.prior_rate is None else self.prior_rate / self.prior_shape
         tables = []
-        for size in cells.shape:
+        for axis, size in enumerate(cells.shape):
             noise_DK = rng.gamma(START_SHAPE, 1 / START_SHAPE, (size, self.n_components))
+            noise_DK = first_factors(self.guide, axis, noise_DK)
             shape_DK = np.full_like(noise_DK, START_SHAPE)
             tables.append(GammaTable(shape_DK, START_SHAPE / (scale * noise_DK)))
         dispersion = 1.0 if self.dispersion is None else self.dispersion

@@ -28,6 +28,7 @@ from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.schemes.dispersion import is_power_of_two
 from tallyfold.inference.schemes.gate import FIRST_GATE_SHAPE, Axes, Gate, gate_posterior
+from tallyfold.inference.schemes.guide import Guide, first_factors
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.collapsed import collapsed_sums
 from tallyfold.posterior.closed_sums import ClosedSums
@@ -85,6 +86,8 @@ class CollapsedStep:
         Of the random start.
     held_out
         Cells to score after each pass.
+    guide
+        What is known of components before the fit; None: nothing.
     """
 
     cells: TrainingCells
@@ -97,6 +100,7 @@ class CollapsedStep:
     seed: int = 0
     backend: str = "auto"
     held_out: OccurrenceCells | None = None
+    guide: Guide | None = None
 
     @cached_property
     def _gates(self) -> list[Gate]:
@@ -114,9 +118,9 @@ class CollapsedStep:
         mean = cells.n_cells / max(n_all, 1.0) / self.n_components
         scale = mean ** (1 / cells.n_axes)
         tables = []
-        for size in cells.shape:
+        for axis, size in enumerate(cells.shape):
             noise_DK = rng.gamma(START_SHAPE, 1 / START_SHAPE, (size, self.n_components))
-            noise_DK = np.maximum(noise_DK, 1e-3)
+            noise_DK = first_factors(self.guide, axis, np.maximum(noise_DK, 1e-3))
             shape_DK = np.full_like(noise_DK, START_COUNT)
             tables.append(GammaTable(shape_DK, START_COUNT / (scale * noise_DK)))
         rate = 1 / scale if self.prior_rate is None else self.prior_rate / self.prior_shape

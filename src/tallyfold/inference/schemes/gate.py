@@ -193,7 +193,7 @@ class GateState:
 
 
 class GatedStep(Protocol[S]):
-    """A step, also a dataclass with `gates`, `gate` and `n_components`, that begins by itself."""
+    """A step, also a dataclass with `gate` and `guide`, that begins by itself."""
 
     @property
     def gates(self) -> Sequence[Axes | None]:
@@ -267,7 +267,8 @@ def gate_choice(
     makes of the step for a gate what is advanced `n_passes` times in its place.
     """
     like: Any = sweeps
-    small = replace(like, n_components=min(CHOICE_COMPONENTS, sweeps.n_components))
+    few = min(CHOICE_COMPONENTS, sweeps.n_components)
+    small = replace(like, n_components=few, guide=None)
     steps = tuple(each(replace(small, gate=number)) for number in range(len(sweeps.gates)))
     choice = GateChoice[Any](steps, score)
     phase = Phase("gate", choice, choice.start, StoppingRules(n_passes, scheduled=True))

@@ -61,7 +61,9 @@ class Dataset:
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
-def build_simulated(*, density: float | None = 0.10, random_state: int = 0) -> tf.CountTensor:
+def build_simulated(
+    *, density: float | None = 0.10, random_state: int | None = 0
+) -> tf.CountTensor:
     """Draw the paper's synthetic tensor; `simulate.paper` also gives the true factors."""
     return tf.simulate.paper(density=density, random_state=random_state).tensor
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import tallyfold as tf
+from tallyfold.data.seeds import fixed_seed
 from tallyfold.data.summary import Dropped
 from tallyfold.errors import ParameterError
-from tallyfold.models.parameters import NONE, SEED, Rule, check_parameters
+from tallyfold.models.parameters import NONE, RANDOM_STATE, Rule, check_parameters
 from tallyfold.paper.datasets import records
 from tallyfold.paper.datasets.reader import Reader, Unfit, one_file
 from tallyfold.paper.datasets.texts import Authors, StopWords, checked_years, count_texts
@@ -24,7 +25,7 @@ SAMPLE = Rule(
     "a share of the papers, above 0 and up to 1, or None",
 )
 SOURCE = Rule(lambda text: isinstance(text, str), "a text such as 'DBLP'") | NONE
-RULES = {"sample": SAMPLE, "random_state": SEED, "source": SOURCE}
+RULES = {"sample": SAMPLE, "random_state": RANDOM_STATE, "source": SOURCE}
 
 
 def build_nips(
@@ -127,7 +128,7 @@ def build_dblp(
     *,
     source: str | None = None,
     sample: float | None = None,
-    random_state: int = 0,
+    random_state: int | None = 0,
     years: tuple[int, int] | None = None,
     min_df: int | float = 1,
     max_words: int | None = 4619,
@@ -142,13 +143,11 @@ def build_dblp(
     """
     check_parameters({"sample": sample, "random_state": random_state, "source": source}, RULES)
     sample = 1.0 if sample is None else float(sample)
-    (first, last), authors = checked_years(years), Authors()
+    (first, last), authors, seed = checked_years(years), Authors(), fixed_seed(random_state)
 
     def why_not(paper: Paper) -> str | None:
         rules = {
-            f"not in the random sample of {sample:g}": not _is_drawn(
-                paper["id"], sample, random_state
-            ),
+            f"not in the random sample of {sample:g}": not _is_drawn(paper["id"], sample, seed),
             f"not from the source {source}": source is not None and source not in paper["sources"],
             "without an abstract": not paper["text"],
             "without an author": not paper["author"],

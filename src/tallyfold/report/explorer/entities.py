@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.data.ordering import order_of
 from tallyfold.posterior.factors import Factors
-from tallyfold.report.ordering import order_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -74,7 +74,7 @@ def held_out_entry(
                 continue
             if announce is not None:
                 announce(name)
-            simple = kind(zeros=model.fitted_.parameters["zeros"]).fit(train)
+            simple = kind(zeros=model.fitted_.parameters["zeros"]).fit(train, verbose=False)
             rows.append(row(name, simple))
     errors = shown.keys() == SCORES.keys()
     if errors:

@@ -13,7 +13,6 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from tallyfold.data.formats.writing import written_whole
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
 from tallyfold.models.base import CountModel
@@ -84,6 +83,20 @@ def write_report(
     >>> write_report(model, tempfile.mkdtemp() + "/report.html").name
     'report.html'
     """
+    from tallyfold.report.explorer.shown import Explorer
+
+    file = checked_target(path)
+    return Explorer(checked_page(model, test, train, title, announce)).save(file)
+
+
+def checked_page(
+    model: CountModel,
+    test: CountTensor | None,
+    train: CountTensor | None,
+    title: str | None,
+    announce: Callable[[str], None] | None,
+) -> str:
+    """Return the whole page of a model; refuse what it cannot be made of."""
     checked_model(model)
     if title is not None and not isinstance(title, str):
         raise ParameterError(f"`title` must be text or None; got {title!r}.")
@@ -92,11 +105,7 @@ def write_report(
             raise ParameterError(
                 f"`{name}` must be a CountTensor or None; got {type(tensor).__name__}."
             )
-    file = checked_target(path)
-    text = page_text(payload_of(model, test=test, train=train, title=title, announce=announce))
-    with written_whole(file) as target:
-        target.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-    return file
+    return page_text(payload_of(model, test=test, train=train, title=title, announce=announce))
 
 
 def page_text(payload: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +12,14 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.evaluation.scaling import component_places
 from tallyfold.models.base import CountModel
-from tallyfold.models.fitted import Fitted
-from tallyfold.models.gamma_model import SweptModel
-from tallyfold.posterior.count_head import CountHead
+from tallyfold.models.card import (
+    ENDS,
+    amount_words,
+    changed_parameters,
+    gate_words,
+    text_of,
+    whether_words,
+)
 from tallyfold.posterior.margin_effects import margin_effects
 from tallyfold.report.explorer import entities
 from tallyfold.report.explorer.held_out import held_out_entry
@@ -23,15 +28,6 @@ from tallyfold.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
-
-ENDS = {
-    "converged": "it converged",
-    "validation": "the validation score rose no more",
-    "max_iter": "it reached max_iter, the most iterations allowed",
-    "interrupted": "it was interrupted",
-    "diverged": "it diverged; the last good iteration was kept",
-}
-"""Why a fit ended, in words."""
 
 MOST_PAIRS = 12
 """Multipliers shown of each set of axes."""
@@ -66,6 +62,8 @@ def _factors_entry(model: CountModel, train: CountTensor | None) -> dict[str, An
     factors = None if model.fitted_.factors is None else model.posterior_
     if factors is None or all(np.ptp(factors.mean(name)) == 0 for name in factors.names):
         return {"components": [], "switched_off": 0, "axes": [], "mapped": None}
+    names, given = model.component_names_, model.fitted_.component_names
+    stable = model.fitted_.component_stability
     off_K = factors.switched_off()
     number_K, share_K = np.flatnonzero(~off_K), factors.shares()[~off_K]
     weights = [entities.weights_of(factors, name, number_K) for name in factors.names]
@@ -75,6 +73,9 @@ def _factors_entry(model: CountModel, train: CountTensor | None) -> dict[str, An
         "components": [
             {
                 "name": number,
+                "called": names[number],
+                "named": bool(given and given[number]),
+                "stability": entities.rounded(stable[number]) if stable else None,
                 "share": entities.rounded(share),
                 "x": entities.rounded(x),
                 "y": entities.rounded(y),
@@ -138,7 +139,7 @@ def _interaction_entry(
 def fit_entry(model: CountModel) -> dict[str, Any]:
     """Return what the page says of the fit."""
     fitted = model.fitted_
-    defaults = type(model)().get_params()
+    changed = changed_parameters(model)
     likelihood = fitted.likelihood
     phases = [each.phase for each in fitted.history]
     known = comparable(phases)
@@ -147,13 +148,13 @@ def fit_entry(model: CountModel) -> dict[str, Any]:
         "model": type(model).__name__,
         "version": __version__,
         "parameters": [
-            {"name": name, "value": _text(value), "default": _text(defaults[name]) == _text(value)}
+            {"name": name, "value": text_of(value), "default": name not in changed}
             for name, value in fitted.parameters.items()
         ],
         "likelihood": likelihood and likelihood.name.replace("-", " "),
-        "whether": _whether_words(fitted),
-        "gate": _gate_words(model),
-        "amount": None if fitted.head is None else _amount_words(fitted.head),
+        "whether": whether_words(fitted),
+        "gate": gate_words(model),
+        "amount": None if fitted.head is None else amount_words(fitted),
         "members": 1 + len(fitted.others),
         "iterations": fitted.n_iter,
         "ended": ENDS.get(fitted.reason, fitted.reason),
@@ -175,38 +176,6 @@ def fit_entry(model: CountModel) -> dict[str, Any]:
     }
 
 
-def _whether_words(fitted: Fitted) -> str | None:
-    """Return what tells whether there is a count; None where the likelihood does."""
-    occurrence = fitted.occurrence
-    if occurrence is None:
-        return None
-
-    def named(axes: Sequence[int]) -> str:
-        return " × ".join(fitted.axes[axis].name for axis in axes)
-
-    parts = ["factors"] if fitted.gate is None else ["factors", "a gate"]
-    if occurrence.weights.power_S.any():
-        parts.append("combinations of labels")
-    near = occurrence.neighbours
-    if near is not None:
-        parts.append(f"the other {fitted.axes[near.axis].name} labels of its {named(near.others)}")
-    return ", ".join(parts)
-
-
-def _gate_words(model: CountModel) -> str | None:
-    """Return the axes of a model's gate; None for a model that cannot have one."""
-    gated = isinstance(model, SweptModel) and model.fitted_.parameters["zeros"] == "observed"
-    return " × ".join(model.fitted_.gate or ("none",)) if gated else None
-
-
-def _amount_words(head: CountHead) -> str:
-    """Return how counts of at least one are predicted."""
-    upper = head.bins.upper
-    scale = "" if upper is None else f", on the scale {head.bins.lower_B[0]} to {upper}"
-    how = "learned from margins" if head.stages else "the histogram of all counts"
-    return how + scale
-
-
 def data_entry(model: CountModel, train: CountTensor | None) -> dict[str, Any]:
     """Return what is known of the data: sizes always, counts if the training data are given."""
     counts = None
@@ -222,11 +191,3 @@ def data_entry(model: CountModel, train: CountTensor | None) -> dict[str, Any]:
         "zeros": str(model.fitted_.parameters.get("zeros", "missing")),
         "train": counts,
     }
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ", ".join(
-            _text(each) if isinstance(each, str) else " × ".join(map(str, each)) for each in value
-        )
-    return str(value)

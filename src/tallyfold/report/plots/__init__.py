@@ -7,7 +7,12 @@ what their figures show.
 """
 
 from tallyfold.report.plots.calibration import calibration, pit_histogram
-from tallyfold.report.plots.components import component_bars, components_grid, time_course
+from tallyfold.report.plots.components import (
+    component_bars,
+    components_grid,
+    stability_bars,
+    time_course,
+)
 from tallyfold.report.plots.convergence import convergence
 from tallyfold.report.plots.entities import factor_profile, top_entities_bars
 from tallyfold.report.plots.maps import component_map, entity_map
@@ -25,6 +30,7 @@ __all__ = [
     "rank_curve",
     "score_bars",
     "score_curves",
+    "stability_bars",
     "time_course",
     "top_entities_bars",
 ]

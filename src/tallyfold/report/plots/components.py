@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.data.ordering import MOST_NUMBERS, are_names, places_of
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model
-from tallyfold.models.parameters import check_parameters, integer, number
-from tallyfold.report.ordering import MOST_NUMBERS, are_names, places_of
+from tallyfold.models.parameters import check_parameters, number
+from tallyfold.posterior.component_names import in_words, number_of
+from tallyfold.posterior.matching import RECURS
 from tallyfold.report.plots import style
-from tallyfold.report.plots.legible import LONGEST, in_words, legible, percent, wrapped
+from tallyfold.report.plots.legible import LONGEST, legible, percent, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+    from tallyfold.evaluation.stability import Stability
 
 
 def component_bars(
@@ -261,21 +265,55 @@ def _write_places(ax: Axes, labels: list[str], place_D: npt.NDArray[Any], most: 
     ax.set_xticks(place_D[shown], texts, **slant, **how)
 
 
+def stability_bars(found: Stability, *, ax: Axes | None = None) -> Axes:
+    """Draw how surely each component comes back in other fits.
+
+    Bars are mean overlaps with the component's partner in each fit, dots those of single fits. A
+    dotted line marks the overlap from which on a component recurs.
+
+    Parameters
+    ----------
+    found
+        What `stability` returned.
+    ax
+        Axes to draw on; None makes a figure.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> tensor = tf.simulate((20, 15, 8), 2, density=0.3).tensor
+    >>> found = tf.stability(tensor, tf.BPTF(n_components=2, max_iter=10), runs=3)
+    >>> stability_bars(found).get_xlabel()
+    'overlap with the same component of other fits'
+    """
+    table = found.table
+    names = [f"{row.component}: {row.name}" for row in table.itertuples(index=False)]
+    texts, how = legible(names, LONGEST)
+    with style.drawing(ax) as ax:
+        place_K = np.arange(len(table))[::-1]
+        ax.barh(place_K, table["stability"], color=style.COLOURS[0], alpha=0.5, height=0.6)
+        for overlap_K in found.overlap_RK:
+            ax.plot(overlap_K, place_K, ".", color=style.COLOURS[0], markersize=4)
+        ax.axvline(RECURS, color=style.PALE_INK, linestyle=":", linewidth=1)
+        ax.set_yticks(place_K, texts, **how)
+        ax.set_xlim(0, 1)
+        title = f"How surely {len(found.overlap_RK)} other fits find each component"
+        x = "overlap with the same component of other fits"
+        style.finish(ax, title, x, "component", how, "x")
+    return ax
+
+
 def checked_component(model: CountModel, component: Any) -> int:
     """Refuse a component that the model does not have."""
-    check_parameters({"component": component}, {"component": integer(0)})
-    most = checked_model(model).posterior_.n_components
-    if component >= most:
-        raise ParameterError(
-            f"`component` must be from 0 to {most - 1}, as in model.components(axis); got "
-            f"{component}."
-        )
-    return int(component)
+    return number_of(component, checked_model(model).component_names_)
 
 
 def names_of(model: CountModel, named_by: str | None) -> list[str]:
-    """Return a name for each component: its number, and its three strongest labels on an axis."""
+    """Return a name for each component: its number with what it is called.
+
+    With an axis, its three strongest labels there instead.
+    """
     if named_by is None:
-        return [f"component {number}" for number in range(model.posterior_.n_components)]
+        return [f"{number}: {name}" for number, name in enumerate(model.component_names_)]
     parts = model.components(named_by, top=3, least=0).groupby("component")["label"]
     return [f"{number}: {', '.join(map(in_words, labels))}" for number, labels in parts]

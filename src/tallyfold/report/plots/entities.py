@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallyfold.errors import ParameterError
-from tallyfold.evaluation.profiles import profile, top_entities
+from tallyfold.evaluation import profiles
 from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import check_parameters, integer
+from tallyfold.posterior.component_names import in_words
 from tallyfold.report.plots import style
-from tallyfold.report.plots.legible import in_words, legible, percent, wrapped
+from tallyfold.report.plots.legible import legible, percent, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +34,7 @@ def top_entities_bars(
     Parameters
     ----------
     source
-        A fitted model, or a frame as `top_entities` returns it: columns ``label``, ``mean``, and
+        A fitted model, or a frame as `top` returns it: columns ``label``, ``mean``, and
         ``sd`` or ``low`` and ``high``, in the order to draw.
     axis, given
         With a model, the axis to rank and the entities of other axes, such as
@@ -57,7 +58,7 @@ def top_entities_bars(
     if hasattr(source, "posterior_"):
         if axis is None:
             raise ParameterError("`axis` must name the axis to rank when a model is given.")
-        frame = top_entities(source, axis, given or {}, top=top)
+        frame = profiles.top(source, axis, given, top=top)
     table, whiskers = _whiskered(frame, top)
     beside = ", ".join(f"{name} {in_words(label)}" for name, label in (given or {}).items())
     title = title or f"Highest rates on {axis or 'the axis'}{beside and f' for {beside}'}"
@@ -149,7 +150,7 @@ def _shares(
     model: CountModel, axis: str, label: Any, level: float
 ) -> tuple[style.Floats, style.Floats, style.Floats]:
     """Return mean, low and high of the share of an entity's rate that each component has."""
-    frame = profile(model, axis, label, level=level).sort_values("component")
+    frame = profiles.profile(model, axis, label, level=level).sort_values("component")
     share_K, mean_K, low_K, high_K = frame[["share", "mean", "low", "high"]].to_numpy().T
     scale_K = share_K / np.maximum(mean_K, 1e-300)
     return share_K, scale_K * low_K, scale_K * high_K

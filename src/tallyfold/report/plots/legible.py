@@ -9,6 +9,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from tallyfold.posterior.component_names import in_words
+
 _log = logging.getLogger("tallyfold")
 
 LONGEST = 40
@@ -67,13 +69,6 @@ def wrapped(title: str, beside: Iterable[Any]) -> str:
     """Break a title into lines that fit above bars with long labels beside them."""
     widest = max((min(len(in_words(label)), LONGEST) for label in beside), default=0)
     return textwrap.fill(title, max(30, 72 - widest))
-
-
-def in_words(label: Any) -> str:
-    """Write a label: a day without its midnight, a number without its zeros."""
-    if hasattr(label, "isoformat"):
-        return str(label.isoformat()).removesuffix("T00:00:00")
-    return f"{label:g}" if isinstance(label, float) else str(label)
 
 
 def percent(share: float) -> str:

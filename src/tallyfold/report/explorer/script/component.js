@@ -10,11 +10,12 @@ function gist(number) {
 }
 
 function drawList() {
-  const entry = ({ number, name, share }) => button(
+  const entry = ({ number, name, share, called, named, stability }) => button(
     { "data-component": number, "aria-pressed": false, onclick: () => chooseComponent(number) },
     element("span", { class: "number" }, name),
-    element("span", { class: "gist" }, gist(number).map(gistLine)),
-    element("span", { class: "share" }, percent(share), shareLine(share / bySize[0].share)));
+    element("span", { class: "gist" }, named ? element("b", {}, called) : "", gist(number).map(gistLine)),
+    element("span", { class: "share" }, percent(share),
+      stability == null ? "" : element("small", { title: "alike in other fits" }, ` ${stability.toFixed(2)}`), shareLine(share / bySize[0].share)));
   byId("list").replaceChildren(...bySize.map((component) => element("li", {}, entry(component))));
 }
 
@@ -40,13 +41,14 @@ function neighbour(step) {
 
 function chooseComponent(number) {
   change({ component: number, entity: null });
-  say(`Component ${components[number].name}, ${percent(components[number].share)} of the rate.`);
+  say(`Component ${titleOf(components[number])}, ${percent(components[number].share)} of the rate.`);
 }
 
 function drawComponent() {
   const { component: number } = state;
-  byId("detail-title").replaceChildren(`Component ${components[number].name}`);
-  byId("detail-lead").textContent = `${percent(components[number].share)} of the total rate; ${standing(number)}.`;
+  byId("detail-title").replaceChildren(`Component ${titleOf(components[number])}`);
+  const called = components[number].named ? "" : `${components[number].called}: `;
+  byId("detail-lead").textContent = `${called}${percent(components[number].share)} of the total rate; ${standing(number)}${found(number)}.`;
   byId("detail").replaceChildren(...axes.map((axis) =>
     axisCard(axis, componentShares(axis, number), axis.certain)));
 }
@@ -54,6 +56,12 @@ function drawComponent() {
 function standing(number) {
   const place = bySize.findIndex((each) => each.number === number);
   return K === 1 ? "the only one" : `${place === 0 ? "the largest" : `number ${place + 1} in size`} of ${K}`;
+}
+
+// How surely other fits find a component again, if that was asked for.
+function found(number) {
+  const { stability } = components[number];
+  return stability == null ? "" : `; ${percent(stability)} alike in other fits`;
 }
 
 // Axes whose view was changed by hand: as a line or ranked.

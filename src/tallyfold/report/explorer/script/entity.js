@@ -13,7 +13,7 @@ function drawEntity() {
   byId("detail-lead").textContent = entityLead(axis, row);
   const order = components.map((c) => c.number).sort((a, b) => profile.mean[b] - profile.mean[a]);
   const barOf = (number) => ({
-    label: `Component ${components[number].name}`, mean: profile.mean[number], low: profile.low[number], high: profile.high[number],
+    label: `Component ${titleOf(components[number])}`, mean: profile.mean[number], low: profile.low[number], high: profile.high[number],
     overall: K === 1 ? null : components[number].share, choose: () => chooseComponent(number),
   });
   const own = barsCard("components", "where its rate comes from", order, barOf, { certain: axis.certain });

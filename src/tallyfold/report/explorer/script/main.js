@@ -6,7 +6,7 @@ function render() {
   byId("lambda").value = relevance;
   byId("lambda-value").textContent = relevance.toFixed(2);
   byId("back").hidden = entity === null;
-  byId("back").textContent = `Back to component ${components[component].name}`;
+  byId("back").textContent = `Back to component ${titleOf(components[component])}`;
   byId("previous").hidden = byId("next").hidden = entity !== null || K === 1;
   byId("bar-meaning").textContent = entity ? "share for this label" : "share within the component";
   if (entity) drawEntity();

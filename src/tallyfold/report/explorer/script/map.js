@@ -41,11 +41,11 @@ function numberShifts(places) {
 
 function drawMap() {
   const places = mapPlaces(), shifts = numberShifts(places);
-  const circle = ({ number, name, share }) => {
+  const circle = ({ number, share }) => {
     const [x, y] = places[number];
     return shape("g", {
       class: "component", role: "button", "data-component": number,
-      "aria-label": `Component ${name}, ${percent(share)} of the rate`,
+      "aria-label": `Component ${titleOf(components[number])}, ${percent(share)} of the rate`,
       transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`,
       onclick: () => chooseComponent(number),
       onkeydown: (event) => mapKey(event, number),

@@ -7,6 +7,8 @@ const level = percent(data.level);
 const components = data.components.map((entry, number) => ({ ...entry, number }));
 const bySize = [...components].sort((a, b) => b.share - a.share || a.number - b.number);
 const K = components.length;
+// A component's number, with the name that somebody gave it; automatic names are its first labels.
+const titleOf = ({ name, called, named }) => (named ? `${name}: ${called}` : `${name}`);
 
 function unpacked(packed) {
   const text = atob(packed.codes);

@@ -37,7 +37,7 @@ function change(changes) {
   Object.assign(state, changes);
   byId("missing").hidden = true;
   clearTimeout(pending);
-  if ("relevance" in changes) pending = setTimeout(() => location.replace(address()), 250);
+  if ("relevance" in changes) pending = setTimeout(() => location.replace(location.href.split("#")[0] + address()), 250);
   else location.hash = address();
   render();
 }

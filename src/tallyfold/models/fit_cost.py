@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tallyfold.data.tensor import CountTensor
+from tallyfold.inference.head.cells import MOST_CELLS
 from tallyfold.models.parameters import check_parameters, integer
 
 LEAST_SECONDS, MOST_SECONDS = 1.0, 4.0
@@ -16,6 +17,8 @@ SLOWER_PER_COMPONENT = 0.01
 BYTES_PER_CELL, BYTES_PER_CELL_AND_COMPONENT = 190, 8
 BYTES_PER_FACTOR = 160
 """Resident memory at its peak beside the tensor's own, measured with 10 and 40 components."""
+BYTES_PER_OTHER_CELL = 150
+"""Of cells that no network is trained on, where there are very many (``docs/scale.md``)."""
 
 
 class FitCost(NamedTuple):
@@ -56,9 +59,12 @@ def fit_cost(tensor: CountTensor, n_components: int = 10) -> FitCost:
     """
     check_parameters({"n_components": n_components}, {"n_components": integer(1)})
     slower = 1 + SLOWER_PER_COMPONENT * (n_components - 10)
+    trained = min(tensor.nnz, MOST_CELLS)
     per_cell = BYTES_PER_CELL + BYTES_PER_CELL_AND_COMPONENT * n_components
     return FitCost(
         LEAST_SECONDS + tensor.nnz * LEAST_SECONDS_PER_CELL * slower,
         MOST_SECONDS + tensor.nnz * MOST_SECONDS_PER_CELL * slower,
-        tensor.nnz * per_cell + sum(tensor.shape) * n_components * BYTES_PER_FACTOR,
+        trained * per_cell
+        + (tensor.nnz - trained) * min(per_cell, BYTES_PER_OTHER_CELL)
+        + sum(tensor.shape) * n_components * BYTES_PER_FACTOR,
     )
