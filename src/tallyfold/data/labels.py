@@ -201,23 +201,23 @@ def column_for(axis: Axis, columns: Sequence[str]) -> str:
     return source if source is not None and source in columns else axis.name
 
 
-def binned_like(given: Axis, wanted: Axis) -> pa.Array:
-    """Return the labels of an axis, cut as another's; refuse bins of another unit or zone."""
+def check_bins_like(given: Axis, wanted: Axis) -> None:
+    """Refuse an axis that is cut already, in another unit or zone than is wanted."""
     order = given.order
     if wanted.order is None or wanted.unit is None or order is None or order.unit is None:
-        return bins_of(given.labels, wanted)
+        return
     if (order.unit, order.tz) != (wanted.unit, wanted.order.tz):
         raise LabelError(
             f"axis {given.name!r} is cut by {order}; wanted is {wanted.name!r} by {wanted.order}. "
             "Read the table again without bins, times are cut as they should be then, or with the "
             "same ones."
         )
-    return bins_of(given.labels, wanted)
 
 
 def _cut_like(given: Axis, wanted: Axis) -> tuple[Axis, npt.NDArray[np.int32] | None]:
     """Return an axis cut as another, and the place there of each of its labels; None: its own."""
-    labels = binned_like(given, wanted)
+    check_bins_like(given, wanted)
+    labels = bins_of(given.labels, wanted)
     if labels.equals(given.labels):
         same = given.name == wanted.name or given is wanted
         return (given if same else given.renamed(wanted.name).with_order(wanted.order)), None
