@@ -121,14 +121,18 @@ def top(
         asked[name] = label
     frame = top_of(model, axis, asked, top=most, by=by, random_state=seed)  # type: ignore[arg-type]
     if as_json:
-        print_json({"axis": axis, "for": asked, "by": by, "error": frame.attrs["error"], "top": frame})
+        print_json(
+            {"axis": axis, "for": asked, "by": by, "error": frame.attrs["error"], "top": frame}
+        )
         return
     beside = ", ".join(f"{name} {label}" for name, label in asked.items()) or "anything"
     title = f"{printable(axis)}: {RANKED_BY[by]} beside {printable(beside)}"
     show_frame(title, frame, RATES)
     if frame.attrs["error"]:
         error = 100 * frame.attrs["error"]
-        say(f"\nEstimated from cells drawn among too many to predict: standard error {error:.1g} %.")
+        say(
+            f"\nEstimated from cells drawn among too many to predict: standard error {error:.1g} %."
+        )
     if not frame.attrs["posterior"]:
         say("\nThis model has no posterior, so there is no sd.")
 

@@ -62,6 +62,8 @@ MISSING = (
     "a label one of their own, (missing)."
 )
 Missing = Annotated[str | None, _data("error|drop|label", MISSING)]
+BAD = "Rows with a time or a count that is none: stop (the default), or leave them out."
+Bad = Annotated[str | None, _data("error|drop", BAD)]
 QUERY = "Read what a database answers to this query, in the place of files."
 Query = Annotated[str | None, _data("SQL", QUERY)]
 DATABASE = (
@@ -78,6 +80,7 @@ READING = {
     "bins": Bins,
     "repeated": Repeated,
     "missing": Missing,
+    "bad": Bad,
     "min_nonzeros": MinNonzeros,
     "top": Top,
     "delimiter": Delimiter,
@@ -85,7 +88,7 @@ READING = {
     "database": Database,
 }
 """The options that say how to read a table of events."""
-FILES_FOR_MODEL = ("value", "count_rows", "bins", "repeated", "missing", "delimiter")
+FILES_FOR_MODEL = ("value", "count_rows", "bins", "repeated", "missing", "bad", "delimiter")
 """Those among them for files of counts whose axes are a model's."""
 READING_FOR_MODEL = (*FILES_FOR_MODEL, "query", "database")
 """Those for counts, from files or by a query, whose axes are a model's."""
@@ -101,6 +104,7 @@ class Reading:
         bins: list[str] | None,
         repeated: str | None,
         missing: str | None,
+        bad: str | None,
         delimiter: str | None,
         axes: str | None = None,
         min_nonzeros: list[str] | None = None,
@@ -123,6 +127,7 @@ class Reading:
             "bins": pairs("--bin", bins),
             "repeated": repeated,
             "missing": missing,
+            "bad": bad,
             "min_nonzeros": numbers("--min-nonzeros", min_nonzeros),
             "top": numbers("--top", top),
             "delimiter": delimiter,

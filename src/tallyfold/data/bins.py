@@ -29,6 +29,7 @@ TIME_WANTED = (
     "2015-03-09 14:30"
 )
 TIME_REMEDY = "Turn it into dates first."
+NO_TIME_REMEDY = "Mend those rows, or leave them out with bad='drop'."
 
 
 def checked_bins(bins: Mapping[str, str] | None, axes: Sequence[str]) -> dict[str, str]:
@@ -134,7 +135,7 @@ def _parsed(texts: Any, axis: str, rows: RowNumbers, problems: Problems) -> Any:
         shown = [repr(text) for text in texts.take(pa.array(where[:SHOWN])).to_pylist()]
         wanted, kind = TIME_WANTED.format(axis), "texts that are none"
         first = rows.of(where[:SHOWN]).tolist()
-        problems.note(Problem(LabelError, wanted, kind, TIME_REMEDY, len(where), first, shown))
+        problems.note(Problem(LabelError, wanted, kind, NO_TIME_REMEDY, len(where), first, shown))
     return pa.array(moments, pa.timestamp("us")).take(pc.index_in(texts, value_set=distinct))
 
 

@@ -14,6 +14,8 @@ REPEATED = ("sum", "error", "mean", "last", "max")
 """How rows of the same cell are put together."""
 MISSING = ("error", "drop", "label")
 """What rows without a label, or without a count, are taken for."""
+BAD = ("error", "drop")
+"""What happens to rows with a time or a count that is none."""
 
 
 class Request(NamedTuple):
@@ -31,6 +33,8 @@ class Request(NamedTuple):
         One of `REPEATED`.
     missing
         One of `MISSING`.
+    bad
+        One of `BAD`.
     """
 
     axes: list[str]
@@ -38,6 +42,7 @@ class Request(NamedTuple):
     bins: Mapping[str, str] = MappingProxyType({})
     repeated: str = "sum"
     missing: str = "error"
+    bad: str = "error"
 
     @classmethod
     def checked(
@@ -47,9 +52,10 @@ class Request(NamedTuple):
         bins: Mapping[str, str] | None,
         repeated: str,
         missing: str,
+        bad: str,
     ) -> Request:
         """Refuse what makes no sense whatever the table."""
-        check_choices(repeated, missing)
+        check_choices(repeated, missing, bad)
         listed = isinstance(axes, Sequence) and not isinstance(axes, str)
         if not listed or not all(isinstance(name, str) for name in axes):
             raise ParameterError(
@@ -64,7 +70,7 @@ class Request(NamedTuple):
             )
         if len(set(names)) < len(names):
             raise ShapeError(f"axes must be different columns; got {listing(names)}.")
-        return cls(names, value, checked_bins(bins, names), repeated, missing)
+        return cls(names, value, checked_bins(bins, names), repeated, missing, bad)
 
     @property
     def count_column(self) -> str | None:
@@ -95,9 +101,13 @@ class Request(NamedTuple):
         return request
 
 
-def check_choices(repeated: str, missing: str) -> None:
-    """Refuse ways of treating repeated cells or missing labels that do not exist."""
-    choices = {"repeated": (repeated, REPEATED), "missing": (missing, MISSING)}
+def check_choices(repeated: str, missing: str, bad: str) -> None:
+    """Refuse ways of treating repeated cells, missing labels or bad rows that do not exist."""
+    choices = {
+        "repeated": (repeated, REPEATED),
+        "missing": (missing, MISSING),
+        "bad": (bad, BAD),
+    }
     for name, (given, known) in choices.items():
         if given not in known:
             words = ", ".join(repr(word) for word in known[:-1]) + f" or {known[-1]!r}"

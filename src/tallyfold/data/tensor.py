@@ -24,6 +24,7 @@ FrameKind = Literal["pandas", "polars", "pyarrow"]
 BinUnit = Literal["year", "quarter", "month", "week", "day", "hour"]
 Repeated = Literal["sum", "error", "mean", "last", "max"]
 Missing = Literal["error", "drop", "label"]
+Bad = Literal["error", "drop"]
 
 
 class CountTensor:
@@ -110,6 +111,7 @@ class CountTensor:
         *,
         repeated: Repeated = "sum",
         missing: Missing = "error",
+        bad: Bad = "error",
         bins: Mapping[str, BinUnit] | None = None,
         min_nonzeros: Mapping[str, int] | None = None,
         top: Mapping[str, int] | None = None,
@@ -136,6 +138,10 @@ class CountTensor:
             ``"error"`` refuses them, ``"drop"`` leaves them out and records how many in `dropped`,
             ``"label"`` gives each axis a last label, ``"(missing)"``, for rows without one; its
             other labels become text. A count that is missing can be refused or left out only.
+        bad
+            What to do with rows that hold something else than a time, in columns to be cut into
+            units, or something else than a whole number of at least 0 in that of the counts:
+            ``"error"`` refuses them, ``"drop"`` leaves them out and records how many in `dropped`.
         bins
             Columns of dates or times to cut into units, such as ``{"date": "month"}``. Times with
             a zone are binned in UTC.
@@ -164,7 +170,7 @@ class CountTensor:
         from tallyfold.data.events import tensor_from_frame
         from tallyfold.data.request import Request
 
-        request = Request.checked(axes, value, bins, repeated, missing)
+        request = Request.checked(axes, value, bins, repeated, missing, bad)
         tensor = tensor_from_frame(frame, request)
         return tensor.filter(min_nonzeros=min_nonzeros, top=top)
 
@@ -182,6 +188,7 @@ class CountTensor:
         stop_words: Literal["english"] | Sequence[str] | None = None,
         vectorizer: Any = None,
         missing: Missing = "error",
+        bad: Bad = "error",
         bins: Mapping[str, BinUnit] | None = None,
         min_nonzeros: Mapping[str, int] | None = None,
         top: Mapping[str, int] | None = None,
@@ -210,6 +217,8 @@ class CountTensor:
         missing
             What to do with documents that lack a label, or have an empty list of them: as in
             `from_frame`. A text that is missing can be refused or left out only.
+        bad
+            What to do with documents with a time that is none: as in `from_frame`.
         bins, min_nonzeros, top
             As in `from_frame`.
 
@@ -242,6 +251,7 @@ class CountTensor:
             counter=vectorizer,
             bins=bins,
             missing=missing,
+            bad=bad,
         )
         return tensor.filter(min_nonzeros=min_nonzeros, top=top)
 

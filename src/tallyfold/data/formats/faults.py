@@ -8,8 +8,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallyfold.data.axis import listing
-from tallyfold.data.bins import TIME_REMEDY, TIME_WANTED
-from tallyfold.data.cells import COUNT_REMEDY, MAX_COUNT
+from tallyfold.data.bins import NO_TIME_REMEDY, TIME_WANTED
+from tallyfold.data.cells import (
+    COUNT_REMEDY,
+    DROP_BAD,
+    FRACTION_REMEDY,
+    LARGE_REMEDY,
+    MAX_COUNT,
+    NEGATIVE_REMEDY,
+)
 from tallyfold.data.formats.sql import Source
 from tallyfold.data.missing import OTHER_WAYS
 from tallyfold.data.problems import SHOWN, Problems
@@ -36,6 +43,8 @@ class Fault(NamedTuple):
     error: type[DataError]
     what: str
     remedy: str
+    bad: bool = True
+    """Whether rows that have it may be left out as bad ones, not as missing ones."""
 
 
 def row_faults(source: Source, request: Request, is_text: bool) -> list[Fault]:
@@ -50,12 +59,12 @@ def row_faults(source: Source, request: Request, is_text: bool) -> list[Fault]:
         missing = missing_of(source, name)
         if request.missing == "error":
             what = f"labels of axis {name!r} must not be missing"
-            faults.append(Fault(name, missing, LabelError, what, OTHER_WAYS))
+            faults.append(Fault(name, missing, LabelError, what, OTHER_WAYS, bad=False))
         if name in request.bins:
             time = time_of(source, name)
             no_time = f"NOT ({missing}) AND ({time} IS NULL OR NOT isfinite({time}))"
             what = TIME_WANTED.format(name)
-            faults.append(Fault(name, no_time, LabelError, what, TIME_REMEDY))
+            faults.append(Fault(name, no_time, LabelError, what, NO_TIME_REMEDY))
     value = request.count_column
     if value is None:
         return faults
@@ -75,6 +84,19 @@ def lacking_of(source: Source, request: Request) -> str:
     return " OR ".join(f"({missing_of(source, name)})" for name in request.columns)
 
 
+def bad_of(source: Source, faults: Sequence[Fault]) -> dict[str, str]:
+    """Write, for each column that can be bad, the condition that a row is bad there."""
+    conditions: dict[str, str] = {}
+    for fault in faults:
+        if fault.bad:
+            start = conditions.get(fault.column, "false")
+            conditions[fault.column] = f"{start} OR coalesce({fault.condition}, false)"
+    return {
+        column: f"(NOT ({missing_of(source, column)}) AND ({condition}))"
+        for column, condition in conditions.items()
+    }
+
+
 def find_faults(
     connection: Any, form: TableFormat, files: Sequence[str], request: Request
 ) -> DataError:
@@ -92,8 +114,12 @@ def find_faults(
                 f"{listing(list(source.types), 20)}."
             )
         before: dict[str, list[str]] = {}
-        for fault in row_faults(source, request, form.is_text):
-            earlier = before.setdefault(fault.column, [lacking_of(source, request)])
+        faults, left_out = row_faults(source, request, form.is_text), [lacking_of(source, request)]
+        if request.bad == "drop":
+            left_out += bad_of(source, faults).values()
+            faults = [fault for fault in faults if not fault.bad]
+        for fault in faults:
+            earlier = before.setdefault(fault.column, list(left_out))
             fresh = " AND ".join(f"NOT coalesce({one}, true)" for one in earlier)
             condition = f"({fresh} AND coalesce({fault.condition}, true))"
             earlier.append(fault.condition)
@@ -196,15 +222,12 @@ def _fraction(source: Source, value: str) -> str:
 def _bad_counts(source: Source, value: str) -> list[Fault]:
     number, kind = number_of(source, value), source.types[value]
     what = f"{value!r} must be whole numbers from 0 to 2**53 - 1"
-    rules = [(missing_of(source, value), COUNT_REMEDY)]
     no_number = f"{number} IS NULL"
     if kind in FLOATS or kind == "VARCHAR":
         no_number += f" OR NOT isfinite({number})"
-    rules.append((no_number, "Write numbers without signs between digits, or mend those rows."))
+    rules = [(no_number, "Write numbers without signs between digits, or mend those rows.")]
     if kind not in INTEGERS:
-        remedy = "If they are amounts, not counts, choose a unit in which they are whole."
-        rules.append((_fraction(source, value), remedy))
-    negative = "A count cannot be negative: aggregate corrections first, or drop them."
-    rules.append((f"{number} < 0", negative))
-    rules.append((f"{number} > {MAX_COUNT}", "Larger counts are not exact: use a coarser unit."))
-    return [Fault(value, condition, CountError, what, remedy) for condition, remedy in rules]
+        rules.append((_fraction(source, value), FRACTION_REMEDY))
+    rules += [(f"{number} < 0", NEGATIVE_REMEDY), (f"{number} > {MAX_COUNT}", LARGE_REMEDY)]
+    missing = Fault(value, missing_of(source, value), CountError, what, COUNT_REMEDY, bad=False)
+    return [missing, *(Fault(value, rule, CountError, what, r + DROP_BAD) for rule, r in rules)]

@@ -26,7 +26,7 @@ from tallyfold.data.formats.table import (
 )
 from tallyfold.data.formats.writing import COMPRESSIONS, label_tables, write_tables, written_whole
 from tallyfold.data.request import Request, check_choices, check_columns
-from tallyfold.data.tensor import BinUnit, CountTensor, Missing, Repeated
+from tallyfold.data.tensor import Bad, BinUnit, CountTensor, Missing, Repeated
 from tallyfold.errors import FormatError, ParameterError
 
 FORMATS: dict[str, TableFormat | Npz | Tns] = {
@@ -53,6 +53,7 @@ def read_counts(
     *,
     repeated: Repeated = "sum",
     missing: Missing = "error",
+    bad: Bad = "error",
     bins: Mapping[str, BinUnit] | None = None,
     min_nonzeros: Mapping[str, int] | None = None,
     top: Mapping[str, int] | None = None,
@@ -75,7 +76,7 @@ def read_counts(
     value
         The column that holds the counts; None counts rows. It may be left out where there is no
         column called ``"count"``.
-    repeated, missing, bins, min_nonzeros, top
+    repeated, missing, bad, bins, min_nonzeros, top
         As in `CountTensor.from_frame`. The last row is that of the last file, in the order in which
         files are named; those of a folder or a pattern are sorted by name.
     delimiter
@@ -96,22 +97,22 @@ def read_counts(
     >>> read_counts(file, axes=["who", "what"])
     CountTensor(who 2 x what 2; 2 non-zeros, density 50 %, total 3; counts 1: 50 %, 2: 50 %)
     """
-    check_choices(repeated, missing)
+    check_choices(repeated, missing, bad)
     files, ending = resolved_files(path)
     form = FORMATS[ending]
-    asked_missing = None if missing == "error" else missing
+    asked = {k: None if v == "error" else v for k, v in {"missing": missing, "bad": bad}.items()}
     if isinstance(form, Npz | Tns):
-        given = {"bins": bins, "delimiter": delimiter, "memory_limit": memory_limit}
-        given |= {"value": None if value is ... else value, "missing": asked_missing}
+        given = {"bins": bins, "delimiter": delimiter, "memory_limit": memory_limit, **asked}
+        given |= {"value": None if value is ... else value}
         _check_whole_file(files, ending, given)
         tensor = form.read(files[0], axes, repeated)
     else:
         form = _with_delimiter(form, delimiter)
         if axes is None:
-            _check_whole_file(files, ending, {"bins": bins, "missing": asked_missing})
+            _check_whole_file(files, ending, {"bins": bins, **asked})
             tensor = read_own_table(form, files[0], memory_limit)
         else:
-            request = Request.checked(axes, value, bins, repeated, missing)
+            request = Request.checked(axes, value, bins, repeated, missing, bad)
             tensor = read_table(form, files, request, memory_limit)
     return tensor.filter(min_nonzeros=min_nonzeros, top=top)
 
