@@ -21,6 +21,7 @@ from tallyfold.report import plots
 
 PACKAGE = Path(tf.__file__).parent
 EVENTS = pd.DataFrame({"who": list("aabbc"), "what": list("xyxyx"), "n": [1, 2, 3, 4, 5]})
+NEVER = pd.DataFrame({"who": ["a", "b"], "what": ["never", "2024-01-01"]})
 AXES = ["who", "what"]
 QUICK = {"n_components": 1, "max_iter": 2, "backend": "numpy"}
 HEAD = {"n_components": 1, "max_iter": 2}
@@ -130,7 +131,7 @@ def days(**given):
     return tf.split(tf.CountTensor.from_frame(frame, ["who", "day"], **given), cells="all").train
 
 
-MONTHS = [tf.Axis("day", ["2024-01"], unit="month")]
+MONTHS = [tf.Axis("day", ["2024-01"], tf.AxisOrder.of_unit("month"))]
 LABELS = TENSOR.to_frame().rename(columns={"count": "mean"})
 
 FIT = fitted()
@@ -223,6 +224,16 @@ REMEDIES = [
         lambda: labelled("drop", "(missing)"),
     ),
     ("missing='drop'", lambda: words(), lambda: words(missing="drop")),
+    (
+        "bad='drop'",
+        lambda: tf.read_counts(csv("who,what,n\na,x,1\na,y,-2\n"), AXES, "n"),
+        lambda: tf.read_counts(csv("who,what,n\na,x,1\na,y,-2\n"), AXES, "n", bad="drop"),
+    ),
+    (
+        "bad='drop'",
+        lambda: tf.CountTensor.from_frame(NEVER, AXES, bins={"what": "day"}),
+        lambda: tf.CountTensor.from_frame(NEVER, AXES, bins={"what": "day"}, bad="drop"),
+    ),
     (
         "axes=[...]",
         lambda: tf.read_counts(csv("who,what\na,x\n")),

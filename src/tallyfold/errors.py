@@ -30,7 +30,8 @@
         └── SlowPathWarning         a setting has no fast kernel; says what is slow and why
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 
 def printable(text: object, keep: str = "") -> str:
@@ -54,12 +55,24 @@ def printable(text: object, keep: str = "") -> str:
 class _Printable:
     """A message that can be shown on any terminal, whatever data it quotes."""
 
+    lines: tuple[str, ...] = ()
+    """A message of several lines; none that is empty is meant."""
+
     def __str__(self) -> str:
+        if self.lines:
+            return "\n".join(map(printable, self.lines))
         return printable(super().__str__())
 
 
 class TallyfoldError(_Printable, Exception):
     """Base of every error raised by tallyfold."""
+
+    @classmethod
+    def of_lines(cls, lines: Sequence[str]) -> Self:
+        """Return an error whose message has several lines, each shown on one of its own."""
+        found = cls(" ".join(line.strip() for line in lines))
+        found.lines = tuple(lines)
+        return found
 
 
 class ParameterError(TallyfoldError, ValueError):

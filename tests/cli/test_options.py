@@ -9,6 +9,7 @@ from tallyfold.cli import PANELS, datasets
 
 OWN = {
     "--axis": "components shows several axes, or all; top and fold-in work on one",
+    "--by": "components orders labels within a component, top beside other labels",
     "--holdout": "split and compare hold out a fifth, tune, rank and fit nothing if not told to",
     "--out": "each verb writes what is its own: a model, a table, a page",
     "--seed": "of what is drawn; fit without it keeps the seed of --config or of the model",
@@ -54,7 +55,7 @@ def test_options_of_one_name_are_the_same():
 
 
 @pytest.mark.parametrize(
-    "option", ["--missing", "--repeated", "--query", "--database", "--value", "--bin"]
+    "option", ["--missing", "--bad", "--repeated", "--query", "--database", "--value", "--bin"]
 )
 def test_every_verb_that_reads_counts_has_it(option):
     reads = {"describe", "convert", "split", "fit", "compare", "tune", "rank"}

@@ -1,15 +1,16 @@
 """Rows that lack a label or a count: refused, left out or labelled, whichever way they come in."""
 
-import sqlite3
 import warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.data.ways import (
+    in_all,
+)
 
 import tallyfold as tf
 from tallyfold.data.formats import grouping
@@ -28,48 +29,6 @@ def frame(**columns):
         "n": [1, 2, 3, None, 5],
     }
     return pd.DataFrame(known | columns)
-
-
-def from_pandas(table, path, **how):
-    return tf.CountTensor.from_frame(table, **how)
-
-
-def from_polars(table, path, **how):
-    return tf.CountTensor.from_frame(pl.from_pandas(table), **how)
-
-
-def from_arrow(table, path, **how):
-    return tf.CountTensor.from_frame(pa.Table.from_pandas(table), **how)
-
-
-def from_csv(table, path, **how):
-    table.to_csv(path / "x.csv", index=False)
-    return tf.read_counts(path / "x.csv", **how)
-
-
-def from_parquet(table, path, **how):
-    table.to_parquet(path / "x.parquet")
-    return tf.read_counts(path / "x.parquet", **how)
-
-
-def from_jsonl(table, path, **how):
-    table.to_json(path / "x.jsonl", orient="records", lines=True)
-    return tf.read_counts(path / "x.jsonl", **how)
-
-
-def from_query(table, path, **how):
-    with sqlite3.connect(":memory:") as connection:
-        table.to_sql("t", connection, index=False)
-        found = tf.read_query(connection, "SELECT * FROM t", **how)
-    connection.close()
-    return found
-
-
-WAYS = [from_pandas, from_polars, from_arrow, from_csv, from_parquet, from_jsonl, from_query]
-
-
-def in_all(test):
-    return pytest.mark.parametrize("way", WAYS)(test)
 
 
 @in_all
@@ -124,7 +83,7 @@ def test_what_is_left_out_may_be_wrong_in_other_columns(way, tmp_path):
 
 @in_all
 def test_no_row_is_left(way, tmp_path):
-    with pytest.raises(DataError, match=r"every row lacks something \(missing in who \(2\)"):
+    with pytest.raises(DataError, match=r"no row is left \(missing in who \(2\)"):
         way(
             pd.DataFrame({"who": pd.Series([None, None], dtype="string"), "place": ["x", "y"]}),
             tmp_path,

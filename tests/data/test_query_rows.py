@@ -14,6 +14,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from tallyfold.data.bad_rows import BadRows
 from tallyfold.data.formats import grouping
 from tallyfold.data.formats.sql import connected
 from tallyfold.data.missing import MissingRows
@@ -163,7 +164,7 @@ def test_rows_are_not_fetched_far_ahead_of_the_grouping(three_at_a_time, monkeyp
 def test_batches_are_plain_and_numbered():
     connection = Connection(("b", "a"), [(1, "x"), (2, "y")])
     with rows.ask_rows(connection, "SELECT", ["a", "b"]) as answer:
-        (batch,) = checked_batches(answer.batches, Request(["a", "b"]), MissingRows())
+        (batch,) = checked_batches(answer.batches, Request(["a", "b"]), MissingRows(), BadRows())
     assert batch.to_pydict() == {"k0": ["x", "y"], "k1": [1, 2]}
     assert batch.schema.field("k1").type == pa.int64()
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.data.test_missing import WAYS
+from tests.data.ways import WAYS
 
 import tallyfold as tf
 from tallyfold.data.cells import merge_cells

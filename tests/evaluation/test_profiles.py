@@ -67,7 +67,7 @@ def test_a_profile_without_posterior_says_so(point, sampled):
 
 
 def test_top_entities_of_points_by_brute_force(point):
-    found = top(point, "word", {"author": label(point, "author", 3)}, top=14)
+    found = top(point, "word", {"author": label(point, "author", 3)}, top=14, by="factors")
     author, word, year = (point.posterior_.mean(name) for name in ("author", "word", "year"))
     rate = np.einsum("k,wk,yk->wy", author[3], word, year).mean(axis=1)
     order = np.argsort(-rate)
@@ -77,15 +77,17 @@ def test_top_entities_of_points_by_brute_force(point):
     assert not found.attrs["posterior"]
 
 
-def test_top_entities_with_all_other_axes_given_are_rates(point):
+def test_top_entities_with_all_other_axes_given_are_predictions(point):
     given = {"author": label(point, "author", 3), "year": label(point, "year", 1)}
     found = top(point, "word", given, top=3)
     cells = np.array([[3, word, 1] for word in range(14)], np.int32)
-    assert found["mean"].to_numpy() == pytest.approx(np.sort(point.rate(cells))[::-1][:3])
+    assert found["mean"].to_numpy() == pytest.approx(np.sort(point.predict(cells))[::-1][:3])
 
 
 def test_top_entities_over_the_draws_of_a_sampler(sampled):
-    found = top(sampled, "word", {"author": label(sampled, "author", 1)}, top=2, draws=6)
+    found = top(
+        sampled, "word", {"author": label(sampled, "author", 1)}, top=2, draws=6, by="factors"
+    )
     author, word, _ = sampled.posterior_.samples
     year_K = sampled.posterior_.mean("year").mean(axis=0)
     rate_SD = np.einsum("sk,sdk,k->sd", author[:, 1], word[:, :-1], year_K)
@@ -95,16 +97,26 @@ def test_top_entities_over_the_draws_of_a_sampler(sampled):
     assert found["sd"].to_numpy() == pytest.approx(rate_SD.std(axis=0, ddof=1)[order])
 
 
-def test_top_entities_of_gammas_have_the_exact_moments(gamma):
+def test_the_spread_of_a_prediction_is_that_of_the_rate(gamma):
     given = {"author": label(gamma, "author", 0), "year": label(gamma, "year", 0)}
-    found = top(gamma, "word", given, top=14).set_index("label")
+    found = top(gamma, "word", given, top=14, draws=4000).set_index("label")
     cells = np.array([[0, word, 0] for word in range(14)], np.int32)
-    mean, variance = gamma.posterior_.rate_moments(cells)
+    mean, _ = gamma.posterior_.rate_moments(cells)
+    tables = [gamma.posterior_.gammas.axes[axis].widened for axis in range(3)]
+    second = [table.mean_DK**2 * (1 + 1 / table.shape_DK) for table in tables]
+    square = [table.mean_DK**2 for table in tables]
+    variance = np.sum(np.prod([s[c] for s, c in zip(second, cells.T, strict=True)], 0), 1)
+    variance -= np.sum(np.prod([s[c] for s, c in zip(square, cells.T, strict=True)], 0), 1)
     found = found.loc[[label(gamma, "word", row) for row in range(14)]]
-    step = 1e-5 * mean  # what calibration makes of a small change of the rate
-    steepness = (gamma.calibration_.rates(mean + step) - gamma.calibration_.rates(mean)) / step
-    assert found["mean"].to_numpy() == pytest.approx(gamma.rate(cells))
-    assert found["sd"].to_numpy() == pytest.approx(steepness * np.sqrt(variance), rel=1e-3)
+    step = 1e-4
+    moments = [
+        lambda c, by=by: tuple(gamma._moments(c) * np.array([[by], [by**2]]))
+        for by in (1, 1 + step)
+    ]
+    low, high = (gamma.fitted_.predictive(cells, each).mean() for each in moments)
+    assert found["mean"].to_numpy() == pytest.approx(gamma.predict(cells))
+    spread = (high - low) / step * np.sqrt(variance) / mean
+    assert found["sd"].to_numpy() == pytest.approx(spread, rel=0.1)
 
 
 def test_the_seed_decides(gamma):
@@ -188,22 +200,10 @@ def test_a_ranking_does_not_depend_on_the_seed_of_its_spread():
     tensor = tf.simulate((20, 30, 6), 3, density=0.2, random_state=4).tensor
     model = tf.BPTF(n_components=3, max_iter=10).fit(tensor)
     given = {"axis_0": tensor.axis("axis_0").label(3)}
-    first, second = (top(model, "axis_1", given, top=30, random_state=s) for s in (0, 1))
+    first, second = (
+        top(model, "axis_1", given, top=30, random_state=s, by="factors") for s in (0, 1)
+    )
     assert first["label"].tolist() == second["label"].tolist()
     assert first["mean"].tolist() == second["mean"].tolist()
     assert first["sd"].tolist() != second["sd"].tolist()
     assert first.attrs["by"] == "factors"
-
-
-@pytest.mark.parametrize("zeros", ["missing", "observed"])
-@pytest.mark.parametrize("make", [tf.VAEBPTF, tf.BPTF, tf.PTFKL])
-def test_with_all_other_axes_given_it_is_the_rate_that_the_model_predicts(make, zeros):
-    tensor = tf.simulate((20, 30, 6), 3, density=0.3, random_state=4).tensor
-    model = make(zeros=zeros, n_components=3, max_iter=12).fit(tensor)
-    labels = [axis.label(2) for axis in tensor.axes]
-    found = top(model, "axis_1", {"axis_0": labels[0], "axis_2": labels[2]}, top=30)
-    assert found.attrs["by"] == "rate"
-    cells = found.rename(columns={"label": "axis_1"}).assign(axis_0=labels[0], axis_2=labels[2])
-    rates = model.rate(cells[["axis_0", "axis_1", "axis_2"]])
-    np.testing.assert_allclose(found["mean"], rates, rtol=1e-12)
-    assert found["mean"].is_monotonic_decreasing

@@ -18,6 +18,7 @@ from tallyfold.inference.occurrence.training import (
     trained_line,
     trained_multipliers,
     trained_network,
+    unseen_log_rates,
     with_ceiling,
 )
 from tallyfold.posterior.occurrence_weights import Features, OccurrenceWeights
@@ -133,7 +134,7 @@ def missing(cells, weights, least):
 def test_the_ceiling_is_found(empty):
     train, test = certain(50_000, empty, 0), certain(50_000, empty, 1)
     line = trained_line(train)
-    found = with_ceiling(line, train)
+    found = with_ceiling(line, train, line.log_rates(train.all))
     assert found.ceiling_3[2] == pytest.approx(empty, rel=0.25)
     assert test.score(found) > test.score(line)
     number, expected = missing(test, found, 0.85)
@@ -142,10 +143,39 @@ def test_the_ceiling_is_found(empty):
     assert number > 3 * expected
 
 
+def test_cells_drawn_twice_are_one_and_weigh_as_much():
+    cells = examples()
+    twice = cells.rows(np.arange(30), np.repeat(np.arange(40), 2))
+    one = twice.distinct()
+    assert len(one.weight_Z) == 40
+    line = trained_line(cells)
+    assert one.score(line) == pytest.approx(twice.score(line))
+
+
+def test_rates_unseen_are_those_of_weights_that_have_not_seen_the_cells():
+    """What is learnt by heart helps the cells it was learnt from, and no others."""
+    rng = np.random.default_rng(0)
+
+    def noise(n):
+        signs = rng.normal(0, 2, (n, 2))
+        return Features(np.zeros(n), np.exp(signs), np.exp(-signs), np.zeros(n), signs[:, :1])
+
+    cells = Examples(noise(60), noise(60), np.ones(60))
+    kept = trained_network(trained_multipliers(cells), cells, 0)
+    known = np.log(2)  # a half, whatever the features
+    own = -cells.loss(kept.log_rates(cells.all))[0]
+    unseen = -cells.loss(unseen_log_rates(kept, cells, 0))[0]
+    assert own > -2 * known + 0.1
+    assert unseen < -2 * known
+    logs = kept.log_rates(cells.all), unseen_log_rates(kept, cells, 0)
+    hidden, honest = (with_ceiling(kept, cells, log_C).ceiling_3[2] for log_C in logs)
+    assert honest > hidden
+
+
 def test_where_nothing_is_missing_hardly_a_ceiling_is_found():
     train, test = certain(50_000, 0.0, 0), certain(50_000, 0.0, 1)
     line = trained_line(train)
-    found = with_ceiling(line, train)
+    found = with_ceiling(line, train, line.log_rates(train.all))
     assert found.ceiling_3[2] < 0.005
     assert train.score(found) >= train.score(line)
     assert test.score(found) > test.score(line) - 2e-4

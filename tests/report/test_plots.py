@@ -403,7 +403,7 @@ def test_top_entities_from_a_model_and_from_a_frame_are_one(model):
     widths = [bar.get_width() for bar in by_model.patches]
     assert widths == [bar.get_width() for bar in by_frame.patches] == frame["mean"].tolist()
     title = by_model.get_title(loc="left").replace("\n", " ")
-    assert title == "Highest rates on word for user user 1"
+    assert title == "Highest predictions on word for user user 1"
     with pytest.raises(ParameterError, match="`axis` must name the axis"):
         plots.top_entities_bars(model)
 

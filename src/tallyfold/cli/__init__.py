@@ -43,6 +43,8 @@ SAID_HERE = {
     "delimiter=": "--delimiter SIGN",
     "missing='drop'": "--missing drop",
     "missing='label'": "--missing label",
+    "bad='drop'": "--bad drop",
+    "`bad`": "--bad",
     "repeated='sum'": "--repeated sum, mean, last or max",
     "`repeated`": "--repeated",
     "(top=, min_nonzeros=)": "--top AXIS=N, --min-nonzeros AXIS=N",
@@ -144,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             app(args=arguments)
         except (TallyfoldError, OSError) as error:
             if speaks() or isinstance(error, ProcessError):
-                say_aside(_message(error))
+                say_aside(_message(error), keep="\n" if isinstance(error, TallyfoldError) else "")
             raise SystemExit(BAD_INPUT) from None
         except MemoryError as error:
             if speaks():

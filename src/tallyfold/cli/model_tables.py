@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from tallyfold.models.base import CountModel
 
 WEIGHTS = dict.fromkeys(("weight", "low", "high"), ".4f")
+RANKED_BY = {
+    "count": "largest predicted counts",
+    "probability": "largest probabilities",
+    "factors": "highest rates by factors alone",
+}
 RATES = {"mean": ".4g", "sd": ".2g"}
 FACTORS = {"component": "d", "share": ".3f", "mean": ".4g", "low": ".4g", "high": ".4g"}
 
@@ -87,18 +92,23 @@ def top(
         list[str] | None, option("AXIS=LABEL", "A label of another axis. Repeatable.", "--for")
     ] = None,
     most: Annotated[int, option("N", "How many.", "--top", min=1)] = 10,
-    seed: Annotated[int, option("N", "Seed of posterior draws.", min=0)] = 0,
+    by: Annotated[
+        str, option("ORDER", "count (predicted), probability of any, or factors alone.")
+    ] = "count",
+    seed: Annotated[int, option("N", "Seed of draws.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Show the labels with the highest rates beside some given ones.
+    """Show the labels of which most is predicted beside some given ones.
 
-    mean and sd are those of the rate over posterior draws. Axes that are not
-    given are averaged over.
+    mean is the predicted count of a cell, averaged over the axes that are not
+    given, zeros included where these are observed; sd is the standard deviation
+    that comes from the factors.
 
     \b
     [bold]Examples[/]
       tallyfold top model --for author="Ada Lovelace" --axis word
       tallyfold top model --for author=Ann --for year=2010 --axis word --top 20
+      tallyfold top model --for author=Ann --axis word --by probability
     """  # noqa: D301
     from tallyfold.evaluation.profiles import top as top_of
 
@@ -109,13 +119,20 @@ def top(
         if name in asked:
             raise ParameterError(f"--for is given twice for axis {name!r}.")
         asked[name] = label
-    frame = top_of(model, axis, asked, top=most, random_state=seed)
+    frame = top_of(model, axis, asked, top=most, by=by, random_state=seed)  # type: ignore[arg-type]
     if as_json:
-        print_json({"axis": axis, "for": asked, "top": frame})
+        print_json(
+            {"axis": axis, "for": asked, "by": by, "error": frame.attrs["error"], "top": frame}
+        )
         return
     beside = ", ".join(f"{name} {label}" for name, label in asked.items()) or "anything"
-    title = f"{printable(axis)}: highest rates beside {printable(beside)}"
+    title = f"{printable(axis)}: {RANKED_BY[by]} beside {printable(beside)}"
     show_frame(title, frame, RATES)
+    if frame.attrs["error"]:
+        error = 100 * frame.attrs["error"]
+        say(
+            f"\nEstimated from cells drawn among too many to predict: standard error {error:.1g} %."
+        )
     if not frame.attrs["posterior"]:
         say("\nThis model has no posterior, so there is no sd.")
 

@@ -69,6 +69,8 @@ MISSING = (
     "a label one of their own, (missing)."
 )
 Missing = Annotated[str | None, _data("error|drop|label", MISSING)]
+BAD = "Rows with a time or a count that is none: stop (the default), or leave them out."
+Bad = Annotated[str | None, _data("error|drop", BAD)]
 QUERY = "Read what a database answers to this query, in the place of files."
 Query = Annotated[str | None, _data("SQL", QUERY)]
 DATABASE = (
@@ -87,6 +89,7 @@ READING = {
     "ordered": OrderedAxes,
     "repeated": Repeated,
     "missing": Missing,
+    "bad": Bad,
     "min_nonzeros": MinNonzeros,
     "top": Top,
     "delimiter": Delimiter,
@@ -94,7 +97,7 @@ READING = {
     "database": Database,
 }
 """The options that say how to read a table of events."""
-FILES_FOR_MODEL = ("value", "count_rows", "bins", "tz", "repeated", "missing", "delimiter")
+FILES_FOR_MODEL = ("value", "count_rows", "bins", "tz", "repeated", "missing", "bad", "delimiter")
 """Those among them for files of counts whose axes are a model's."""
 READING_FOR_MODEL = (*FILES_FOR_MODEL, "query", "database")
 """Those for counts, from files or by a query, whose axes are a model's."""
@@ -110,6 +113,7 @@ class Reading:
         bins: list[str] | None,
         repeated: str | None,
         missing: str | None,
+        bad: str | None,
         delimiter: str | None,
         tz: str | None = None,
         ordered: str | None = None,
@@ -136,6 +140,7 @@ class Reading:
             "ordered": None if ordered is None else names(ordered),
             "repeated": repeated,
             "missing": missing,
+            "bad": bad,
             "min_nonzeros": numbers("--min-nonzeros", min_nonzeros),
             "top": numbers("--top", top),
             "delimiter": delimiter,

@@ -87,9 +87,9 @@ def say(line: str, out: Console | None = None) -> None:
     (out or console()).print(line, markup=False, soft_wrap=True)
 
 
-def say_aside(line: str) -> None:
-    """Print a line on standard error, after the command's name."""
-    typer.echo(f"tallyfold: {printable(line)}", err=True)
+def say_aside(line: str, keep: str = "") -> None:
+    """Print a line on standard error, after the command's name; `keep` as in `printable`."""
+    typer.echo(f"tallyfold: {printable(line, keep)}", err=True)
 
 
 def say_dropped(tensor: "CountTensor", *, aside: bool = False) -> None:

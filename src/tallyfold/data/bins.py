@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -31,6 +32,7 @@ TIME_WANTED = (
 TIME_REMEDY = "Turn it into dates first."
 BINNED_WANTED = "column {!r} is cut by {}, so it must hold times, or labels of such bins"
 BINNED_REMEDY = "Go back to the times, or cut by the unit of the labels ({} is not told from them)."
+NO_TIME_REMEDY = "Mend those rows, or leave them out with bad='drop'."
 
 _LOOSE = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)(?:[T ](\d\d?)((?::[\d:.,]*)?) ?(UTC|Z|[+-][\d:]+)?)?")
 """Dates and times as they are also written: 2015-3-9, 2015-03-09 9:30 UTC."""
@@ -101,6 +103,7 @@ def bin_starts(
     axis: str,
     rows: RowNumbers = ALL_ROWS,
     problems: Problems | None = None,
+    remedy: str = NO_TIME_REMEDY,
 ) -> Any:
     """Return the moment at which each time's bin begins, by the clock of the zone.
 
@@ -109,7 +112,7 @@ def bin_starts(
     noted as `problems`; without those, they are refused.
     """
     own = Problems()
-    times = _wall_times(values, order, axis, rows, own)
+    times = _wall_times(values, order, axis, rows, own, remedy)
     if problems is None:
         own.raise_all()
     else:
@@ -152,7 +155,7 @@ def bins_of(labels: pa.Array, axis: Axis, rows: RowNumbers = ALL_ROWS) -> pa.Arr
         labels = labels.cast(pa.large_string())
         own = pc.is_in(labels, value_set=axis.labels.cast(pa.large_string()))
         asked = pc.if_else(own, pa.scalar(None, labels.type), labels)
-    starts = bin_starts(asked, order, axis.name, rows).dictionary_encode()
+    starts = bin_starts(asked, order, axis.name, rows, remedy=TIME_REMEDY).dictionary_encode()
     cut = bin_labels(starts.dictionary, order.unit, axis.name).take(starts.indices)
     return pc.coalesce(cut, labels) if is_text(labels.type) else cut
 
@@ -181,6 +184,7 @@ def _wall_times(
     axis: str,
     rows: RowNumbers,
     problems: Problems,
+    remedy: str,
 ) -> Any:
     """Return what a clock in the order's zone shows at each time."""
     if pa.types.is_dictionary(values.type):
@@ -195,12 +199,34 @@ def _wall_times(
     if pa.types.is_integer(kind) and order.unit == "year":
         values = pc.utf8_lpad(values.cast(pa.string()), 4, "0")
     if is_text(values.type):
-        return _parsed(values.cast(pa.large_string()), order, axis, rows, problems)
+        return _parsed(values.cast(pa.large_string()), order, axis, rows, problems, remedy)
     shown = ", ".join(str(example) for example in python_values(values[:SHOWN]))
     raise LabelError(f"{TIME_WANTED.format(axis)}; got {kind}, {shown}. {TIME_REMEDY}")
 
 
-def _parsed(texts: Any, order: AxisOrder, axis: str, rows: RowNumbers, problems: Problems) -> Any:
+def labels_of_other_bins(values: Any, order: AxisOrder) -> npt.NDArray[np.bool_]:
+    """Return which values are texts that label bins of another unit.
+
+    Examples
+    --------
+    >>> texts = pa.array(["2024-05", "2024-W07", "never"])
+    >>> labels_of_other_bins(texts, AxisOrder.of_unit("month")).tolist()
+    [False, True, False]
+    """
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if not pa.types.is_large_string(values.type) and not pa.types.is_string(values.type):
+        return np.zeros(len(values), bool)
+    texts = values.cast(pa.large_string())
+    distinct = pc.unique(texts).drop_null().to_pylist()
+    other = [text for text in distinct if isinstance(_read(text, order.unit or ""), str)]
+    found = pc.is_in(texts, value_set=pa.array(other, pa.large_string()))
+    return np.asarray(found.to_numpy(zero_copy_only=False), bool)
+
+
+def _parsed(
+    texts: Any, order: AxisOrder, axis: str, rows: RowNumbers, problems: Problems, remedy: str
+) -> Any:
     """Read ISO times and labels: all at once if Arrow can, else each distinct text by itself."""
     for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):  # none has a zone, or each has one
         with contextlib.suppress(pa.ArrowInvalid):
@@ -213,7 +239,7 @@ def _parsed(texts: Any, order: AxisOrder, axis: str, rows: RowNumbers, problems:
         no_times,
         TIME_WANTED.format(axis),
         "texts that are none",
-        TIME_REMEDY,
+        remedy,
         rows,
         problems,
     )

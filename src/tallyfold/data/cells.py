@@ -19,6 +19,10 @@ from tallyfold.errors import CountError, RoundedWarning, ShapeError
 MAX_COUNT = 2**53 - 1
 """The largest count: up to it floating point tells every whole number from its neighbours."""
 COUNT_REMEDY = "Leave those rows out with missing='drop', or fill in their counts."
+FRACTION_REMEDY = "If they are amounts, not counts, choose a unit in which they are whole."
+NEGATIVE_REMEDY = "A count cannot be negative: aggregate corrections first, or drop them."
+LARGE_REMEDY = "Larger counts are not exact in floating point: use a coarser unit."
+DROP_BAD = " bad='drop' leaves those rows out."
 _MAX_KEY = 2**63 - 1
 _UNPACK_AT_A_TIME = 1 << 18
 
@@ -70,6 +74,32 @@ def _whole(
     values: Any, name: str, row_word: str, rows: RowNumbers, spelled: bool, problems: Problems
 ) -> npt.NDArray[np.int64]:
     """Return values of which none is missing as counts, noting which are none."""
+    numbers, texts = _numbers(values, name, spelled)
+    wanted = f"{name} must be whole numbers from 0 to 2**53 - 1"
+    seen = np.zeros(numbers.shape, bool)
+    for what, bad, remedy in _faults(numbers, texts):
+        where = np.flatnonzero(bad & ~seen)
+        seen |= bad
+        if len(where):
+            remedy += DROP_BAD if row_word == "row" else ""
+            given, first = numbers if texts is None else texts, where[:SHOWN]
+            shown, named = [str(given[row]) for row in first], rows.of(first).tolist()
+            problems.note(
+                Problem(CountError, wanted, what, remedy, len(where), named, shown, row_word)
+            )
+    return np.zeros(numbers.shape, np.int64) if seen.any() else numbers.astype(np.int64, copy=False)
+
+
+def bad_counts(values: Any, name: str, spelled: bool = False) -> npt.NDArray[np.bool_]:
+    """Return which values of an Arrow array are no counts, and not missing."""
+    bad = ~missing_in(values)
+    faults = _faults(*_numbers(values.filter(pa.array(bad)), name, spelled))
+    bad[bad] = np.logical_or.reduce([fault for _, fault, _ in faults])
+    return bad
+
+
+def _numbers(values: Any, name: str, spelled: bool) -> tuple[npt.NDArray[Any], Any]:
+    """Return values as an array of numbers, and the texts that spell them, if there are any."""
     texts, is_arrow = None, isinstance(values, pa.Array | pa.ChunkedArray)
     if is_arrow and (spelled or pa.types.is_decimal(values.type)):
         texts = values.cast(pa.string())
@@ -81,18 +111,7 @@ def _whole(
             f"{numbers.dtype}. Name the column that holds the counts, or use value=None to count "
             "rows."
         )
-    wanted = f"{name} must be whole numbers from 0 to 2**53 - 1"
-    seen = np.zeros(numbers.shape, bool)
-    for what, bad, remedy in _faults(numbers, texts):
-        where = np.flatnonzero(bad & ~seen)
-        seen |= bad
-        if len(where):
-            given, first = numbers if texts is None else texts, where[:SHOWN]
-            shown, named = [str(given[row]) for row in first], rows.of(first).tolist()
-            problems.note(
-                Problem(CountError, wanted, what, remedy, len(where), named, shown, row_word)
-            )
-    return np.zeros(numbers.shape, np.int64) if seen.any() else numbers.astype(np.int64, copy=False)
+    return numbers, texts
 
 
 def _note_missing(
@@ -109,17 +128,14 @@ def _note_missing(
 def _faults(numbers: npt.NDArray[Any], texts: Any) -> Iterator[tuple[str, Any, str]]:
     if numbers.dtype.kind == "f":
         finite = np.isfinite(numbers)
-        yield "that are NaN or infinite", ~finite, "Leave those rows out, or fill in their counts."
+        yield "that are NaN or infinite", ~finite, "Fill in their counts."
         fraction = finite & (np.floor(numbers) != numbers)
         if texts is not None:  # one too small for floating point is a fraction, too
             fraction |= np.asarray(pc.match_substring_regex(texts, r"\.0*[1-9]"))
-        remedy = "If they are amounts, not counts, choose a unit in which they are whole."
-        yield "with a fraction", fraction, remedy
+        yield "with a fraction", fraction, FRACTION_REMEDY
     if numbers.dtype.kind in "fi":
-        remedy = "A count cannot be negative: aggregate corrections first, or drop them."
-        yield "below zero", numbers < 0, remedy
-    remedy = "Larger counts are not exact in floating point: use a coarser unit."
-    yield "past 2**53 - 1", numbers > MAX_COUNT, remedy
+        yield "below zero", numbers < 0, NEGATIVE_REMEDY
+    yield "past 2**53 - 1", numbers > MAX_COUNT, LARGE_REMEDY
 
 
 class Cells(NamedTuple):

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis, listing
 from tallyfold.data.axis_order import Ordered
+from tallyfold.data.bad_rows import BadRows
 from tallyfold.data.bins import checked_bins
 from tallyfold.data.cells import whole_counts
 from tallyfold.data.declared_order import checked_ordered, with_order
@@ -67,6 +68,7 @@ def tensor_from_documents(
     tz: str | None,
     ordered: Ordered | None,
     missing: str,
+    bad: str,
 ) -> CountTensor:
     """Count the words of texts; see `CountTensor.from_documents`."""
     names, cuts = checked_bins(bins, _named_axes(axes, word_axis), tz)
@@ -80,9 +82,9 @@ def tensor_from_documents(
         raise ParameterError(
             f"`explode` names {listing(unknown)}, not among the axes {listing(labels)}."
         )
-    check_choices("sum", missing)
+    check_choices("sum", missing, bad)
     wanted = [*dict.fromkeys([*labels, text])]
-    request = Request(wanted, None, cuts, missing=missing)
+    request = Request(wanted, None, cuts, missing=missing, bad=bad)
     table, request = read_columns(frame, request)
     columns = {name: frame_column(table, name, request) for name in labels}
     _check_lists(columns, lists)
@@ -92,6 +94,10 @@ def tensor_from_documents(
     dropped: list[Dropped] = []
     if missing == "drop":
         rows_N, dropped = _without_missing(columns, lists, text, table[text].is_null().to_list())
+
+    if bad == "drop":
+        rows_N, more = _without_bad(columns, request, rows_N)
+        dropped += more
 
     problems, texts = Problems(), list[str]()
     with problems.gathered():
@@ -205,12 +211,25 @@ def _without_missing(
     lacking = MissingRows()
     rows_N = np.flatnonzero(lacking.kept(given.items()))
     lacking.check_some_left(len(rows_N))
-    for name, column in columns.items():
-        columns[name] = replace(
-            column, values=column.values.take(pa.array(rows_N)), rows=RowNumbers(0, rows_N)
-        )
+    _keep(columns, rows_N, RowNumbers(0, rows_N))
     inside = [Dropped("missing inside lists", labels=gone)] if any(gone.values()) else []
     return rows_N, [*lacking.records("documents"), *inside]
+
+
+def _without_bad(
+    columns: dict[str, Column], request: Request, rows_N: npt.NDArray[np.integer]
+) -> tuple[npt.NDArray[np.integer], list[Dropped]]:
+    """Leave out, in place, documents with a time that is none; return as `_without_missing`."""
+    bad = BadRows()
+    fine = np.flatnonzero(bad.kept(((n, c.values) for n, c in columns.items()), request))
+    bad.check_some_left(len(fine))
+    _keep(columns, fine, RowNumbers(0, rows_N[fine]))
+    return rows_N[fine], bad.records("documents")
+
+
+def _keep(columns: dict[str, Column], where: npt.NDArray[np.integer], rows: RowNumbers) -> None:
+    for name, column in columns.items():
+        columns[name] = replace(column, values=column.values.take(pa.array(where)), rows=rows)
 
 
 def _with_nothing(column: Column) -> Column:

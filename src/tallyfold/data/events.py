@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyfold.data.axis import UNFIT, Axis, listing, mixed_labels
+from tallyfold.data.bad_rows import BadRows
 from tallyfold.data.cells import merge_cells, whole_counts
 from tallyfold.data.declared_order import with_order
 from tallyfold.data.labels import Column, encode_columns
@@ -42,10 +43,7 @@ def tensor_from_frame(frame: Any, request: Request) -> CountTensor:
     table, request = read_columns(frame, request)
     if len(table) == 0:
         raise DataError("the table has no rows; a tensor needs at least one event.")
-    missing, kept = MissingRows(), None
-    if request.missing == "drop":
-        kept = missing.kept((name, _arrow(table, name, request)) for name in request.columns)
-        missing.check_some_left(int(kept.sum()))
+    kept, dropped = _kept_rows(table, request)
     rows = ALL_ROWS if kept is None else RowNumbers(0, np.flatnonzero(kept))
     counts, problems = None, Problems()
     if request.count_column is not None:
@@ -58,8 +56,28 @@ def tensor_from_frame(frame: Any, request: Request) -> CountTensor:
         lambda name: _part(frame_column(table, name, request), rows, kept),
         problems,
     )
-    tensor = tensor_from_rows(built, codes, counts, request.repeated, missing.records())
+    tensor = tensor_from_rows(built, codes, counts, request.repeated, dropped)
     return with_order(tensor, request.ordered)
+
+
+def _kept_rows(table: Any, request: Request) -> tuple[npt.NDArray[np.bool_] | None, list[Dropped]]:
+    """Return which rows are not to be left out, None for all, and the record of the others."""
+    kept, missing, bad = None, MissingRows(), BadRows()
+    if request.missing == "drop":
+        kept = missing.kept((name, _arrow(table, name, request)) for name in request.columns)
+        missing.check_some_left(int(kept.sum()))
+    if request.bad == "drop":
+        left = kept
+        fine = bad.kept(
+            ((n, _some(_arrow(table, n, request), left)) for n in request.columns), request
+        )
+        bad.check_some_left(int(fine.sum()))
+        if left is None:
+            kept = fine
+        else:
+            kept = left.copy()
+            kept[left] = fine
+    return kept, [*missing.records(), *bad.records()]
 
 
 def tensor_from_rows(

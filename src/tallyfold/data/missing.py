@@ -1,9 +1,9 @@
-"""Rows that lack a label or a count: left out, or given a label of their own."""
+"""Rows that lack a label or a count, or hold a bad one: left out, or given a label."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -72,37 +72,53 @@ def named_missing(labels: pa.Array, axis: str) -> pa.Array:
     return texts.fill_null(MISSING_LABEL)
 
 
-class MissingRows:
-    """How many rows were left out because they lack a label or a count, by column."""
+class LeftOut:
+    """How many rows were left out, and for which of their columns.
 
-    def __init__(self) -> None:
-        self.rows = 0
+    Examples
+    --------
+    >>> left_out = LeftOut("bad values in")
+    >>> left_out.note({"day": np.array([True, False]), "n": np.array([True, False])}).tolist()
+    [True, False]
+    >>> print(*left_out.records())
+    bad values in day (1), n (1): dropped 1 row
+    """
+
+    def __init__(self, why: str) -> None:
+        self.why, self.rows = why, 0
         self.columns: Counter[str] = Counter()
 
-    def kept(self, columns: Iterable[tuple[str, Any]]) -> npt.NDArray[np.bool_]:
-        """Note which of these columns lack what; return the rows that lack nothing, as a mask."""
-        lacking: npt.NDArray[np.bool_] | None = None
-        for name, values in columns:
-            missing = missing_in(values)
-            self.columns[name] += int(missing.sum())
-            lacking = missing if lacking is None else lacking | missing
-        assert lacking is not None
-        self.rows += int(lacking.sum())
-        return ~lacking
+    def note(self, masks: Mapping[str, npt.NDArray[np.bool_]]) -> npt.NDArray[np.bool_]:
+        """Note the rows to leave out for each column; return those of any, as a mask."""
+        self.columns.update({name: int(mask.sum()) for name, mask in masks.items()})
+        out = np.logical_or.reduce(list(masks.values()))
+        self.rows += int(out.sum())
+        return np.asarray(out)
 
     def records(self, noun: str = "rows") -> list[Dropped]:
         """Return what was left out, for `CountTensor.dropped`: rows or documents."""
         if not self.rows:
             return []
-        return [Dropped(f"missing in {self._listed()}", **{noun: self.rows})]  # type: ignore[arg-type]
+        return [Dropped(f"{self.why} {self._listed()}", **{noun: self.rows})]  # type: ignore[arg-type]
 
     def check_some_left(self, left: int) -> None:
         """Refuse a table of which no row is left."""
         if self.rows and not left:
             raise DataError(
-                f"every row lacks something (missing in {self._listed()}); a tensor needs at "
-                "least one event. Look at these columns."
+                f"no row is left ({self.why} {self._listed()}); a tensor needs at least one event. "
+                "Look at these columns."
             )
 
     def _listed(self) -> str:
         return ", ".join(f"{name} ({n:,})" for name, n in self.columns.items() if n)
+
+
+class MissingRows(LeftOut):
+    """Rows that were left out because they lack a label or a count."""
+
+    def __init__(self) -> None:
+        super().__init__("missing in")
+
+    def kept(self, columns: Iterable[tuple[str, Any]]) -> npt.NDArray[np.bool_]:
+        """Note which of these columns lack what; return the rows that lack nothing, as a mask."""
+        return ~self.note({name: missing_in(values) for name, values in columns})

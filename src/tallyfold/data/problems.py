@@ -102,7 +102,9 @@ class Problems:
     >>> problems.raise_all()
     Traceback (most recent call last):
         ...
-    tallyfold.errors.DataError: the table has 2 problems. (1) a is bad. (2) so is b.
+    tallyfold.errors.DataError: the table has 2 problems:
+      (1) a is bad.
+      (2) so is b.
     """
 
     def __init__(self) -> None:
@@ -141,5 +143,5 @@ class Problems:
         if found:
             kinds = {type(error) for error in found}
             kind = kinds.pop() if len(kinds) == 1 else DataError
-            texts = " ".join(f"({number}) {error}" for number, error in enumerate(found, start=1))
-            raise kind(f"the table has {len(found)} problems. {texts}")
+            lines = [f"  ({number}) {error}" for number, error in enumerate(found, start=1)]
+            raise kind.of_lines([f"the table has {len(found)} problems:", *lines])

@@ -18,6 +18,8 @@ REPEATED = ("sum", "error", "mean", "last", "max")
 """How rows of the same cell are put together."""
 MISSING = ("error", "drop", "label")
 """What rows without a label, or without a count, are taken for."""
+BAD = ("error", "drop")
+"""What happens to rows with a time or a count that is none."""
 
 
 class Request(NamedTuple):
@@ -35,6 +37,8 @@ class Request(NamedTuple):
         One of `REPEATED`.
     missing
         One of `MISSING`.
+    bad
+        One of `BAD`.
     ordered
         The axes whose labels are declared to be in order, and which if not as they are sorted.
     """
@@ -44,6 +48,7 @@ class Request(NamedTuple):
     bins: Mapping[str, AxisOrder] = MappingProxyType({})
     repeated: str = "sum"
     missing: str = "error"
+    bad: str = "error"
     ordered: Mapping[str, Sequence[str] | None] = MappingProxyType({})
 
     @classmethod
@@ -54,11 +59,12 @@ class Request(NamedTuple):
         bins: Bins | None,
         repeated: str,
         missing: str,
+        bad: str,
         tz: str | None = None,
         ordered: Ordered | None = None,
     ) -> Request:
         """Refuse what makes no sense whatever the table."""
-        check_choices(repeated, missing)
+        check_choices(repeated, missing, bad)
         listed = isinstance(axes, Sequence) and not isinstance(axes, str)
         if not listed or not all(isinstance(name, str | Axis) for name in axes):
             raise ParameterError(
@@ -81,7 +87,7 @@ class Request(NamedTuple):
             raise ShapeError(f"axes must be different columns; got {listing(names)}.")
         declared = dict.fromkeys(name for name, order in like.items() if order.unit is None)
         declared |= checked_ordered(ordered, names, cuts)
-        return cls(names, value, cuts, repeated, missing, declared)
+        return cls(names, value, cuts, repeated, missing, bad, declared)
 
     def column_of(self, axis: str) -> str:
         """Return the column whose labels make up an axis."""
@@ -147,9 +153,13 @@ def _check_same(like: Mapping[str, AxisOrder], cuts: Mapping[str, AxisOrder]) ->
             )
 
 
-def check_choices(repeated: str, missing: str) -> None:
-    """Refuse ways of treating repeated cells or missing labels that do not exist."""
-    choices = {"repeated": (repeated, REPEATED), "missing": (missing, MISSING)}
+def check_choices(repeated: str, missing: str, bad: str) -> None:
+    """Refuse ways of treating repeated cells, missing labels or bad rows that do not exist."""
+    choices = {
+        "repeated": (repeated, REPEATED),
+        "missing": (missing, MISSING),
+        "bad": (bad, BAD),
+    }
     for name, (given, known) in choices.items():
         if given not in known:
             words = ", ".join(repr(word) for word in known[:-1]) + f" or {known[-1]!r}"

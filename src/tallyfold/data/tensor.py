@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FrameKind = Literal["pandas", "polars", "pyarrow"]
 Repeated = Literal["sum", "error", "mean", "last", "max"]
 Missing = Literal["error", "drop", "label"]
+Bad = Literal["error", "drop"]
 
 
 class CountTensor:
@@ -111,6 +112,7 @@ class CountTensor:
         *,
         repeated: Repeated = "sum",
         missing: Missing = "error",
+        bad: Bad = "error",
         bins: Bins | None = None,
         tz: str | None = None,
         ordered: Ordered | None = None,
@@ -140,6 +142,10 @@ class CountTensor:
             ``"error"`` refuses them, ``"drop"`` leaves them out and records how many in `dropped`,
             ``"label"`` gives each axis a last label, ``"(missing)"``, for rows without one; its
             other labels become text. A count that is missing can be refused or left out only.
+        bad
+            What to do with rows that hold something else than a time, in columns to be cut into
+            units, or something else than a whole number of at least 0 in that of the counts:
+            ``"error"`` refuses them, ``"drop"`` leaves them out and records how many in `dropped`.
         bins
             Columns of dates or times to cut into units, such as ``{"date": "month"}``: year,
             quarter, month, week, day, hour, or, of a cycle, weekday, hour-of-day, month-of-year.
@@ -176,7 +182,7 @@ class CountTensor:
         from tallyfold.data.events import tensor_from_frame
         from tallyfold.data.request import Request
 
-        request = Request.checked(axes, value, bins, repeated, missing, tz, ordered)
+        request = Request.checked(axes, value, bins, repeated, missing, bad, tz, ordered)
         tensor = tensor_from_frame(frame, request)
         return tensor.filter(min_nonzeros=min_nonzeros, top=top)
 
@@ -194,6 +200,7 @@ class CountTensor:
         stop_words: Literal["english"] | Sequence[str] | None = None,
         vectorizer: Any = None,
         missing: Missing = "error",
+        bad: Bad = "error",
         bins: Bins | None = None,
         tz: str | None = None,
         ordered: Ordered | None = None,
@@ -224,6 +231,8 @@ class CountTensor:
         missing
             What to do with documents that lack a label, or have an empty list of them: as in
             `from_frame`. A text that is missing can be refused or left out only.
+        bad
+            What to do with documents with a time that is none: as in `from_frame`.
         bins, tz, ordered, min_nonzeros, top
             As in `from_frame`.
 
@@ -258,6 +267,7 @@ class CountTensor:
             tz=tz,
             ordered=ordered,
             missing=missing,
+            bad=bad,
         )
         return tensor.filter(min_nonzeros=min_nonzeros, top=top)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.data.seeds import fixed_seed
 from tallyfold.errors import ParameterError
+from tallyfold.evaluation.beside import PREDICTIONS, AxisBeside
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model
-from tallyfold.models.parameters import RANDOM_STATE, check_parameters, integer, number
+from tallyfold.models.parameters import RANDOM_STATE, check_parameters, integer, number, one_of
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.sampled_factors import SampledFactors
 
@@ -108,17 +110,11 @@ def top(
     given: Mapping[str, Any] | None = None,
     *,
     top: int = 10,
+    by: Literal["count", "probability", "factors"] = "count",
     draws: int = 50,
     random_state: int | None = 0,
 ) -> pd.DataFrame:
-    """Return the entities of an axis with the highest rates beside some given entities.
-
-    The paper's top ten words of an author: the dot product of both factors, with its standard
-    deviation over posterior draws. With entities of all other axes given it is the rate of each
-    cell: with observed zeros that of there being a count (in the order of `probability`), not how
-    many; with ratings it knows no end of the scale. Otherwise factors alone are asked, and
-    multipliers of combinations of labels, such as a gate, are left aside: rank `probability` or
-    `predict` of all cells for what the whole model says. ``attrs["by"]`` tells which it was.
+    """Return the entities of an axis of which most is predicted beside some given entities.
 
     Parameters
     ----------
@@ -128,17 +124,26 @@ def top(
         The axis whose entities are ranked.
     given
         Entities of other axes, such as ``{"author": "..."}``. Axes that are not given are averaged
-        over: they enter with the mean of their posterior means. None: all of them are.
+        over. None: all of them are.
     top
         How many entities to return.
+    by
+        ``"count"``: the mean of `predict` over all cells of the entity and the given ones. Where
+        zeros are missing that is how many, given that there are any; where they are observed,
+        zeros count. ``"probability"``: the mean of `probability`. ``"factors"``: the dot product of
+        factors alone, as the paper's top ten words of an author, without what combinations of
+        labels, a gate or a count head add: it may contradict what is predicted.
     draws, random_state
         The number of posterior draws for the standard deviation, and their seed.
 
     Returns
     -------
     pandas.DataFrame
-        label, mean and sd, largest mean first. Without a posterior sd is 0;
-        ``attrs["posterior"]`` tells.
+        label, mean and sd, largest mean first: sd is the posterior standard deviation that comes
+        from the factors. Without a posterior it is 0; ``attrs["posterior"]`` tells. ``attrs["by"]``
+        is what was ranked by. Where the cells are more than 262,144 their means are estimated from
+        so many, drawn in proportion to the factors' rates; ``attrs["error"]`` is the largest
+        standard error of that, as a share of the mean, and 0 where all cells were predicted.
 
     Examples
     --------
@@ -151,8 +156,13 @@ def top(
     import pandas as pd
 
     check_parameters(
-        {"top": top, "draws": draws, "random_state": random_state},
-        {"top": integer(1), "draws": integer(2), "random_state": RANDOM_STATE},
+        {"top": top, "by": by, "draws": draws, "random_state": random_state},
+        {
+            "top": integer(1),
+            "by": one_of("count", "probability", "factors"),
+            "draws": integer(2),
+            "random_state": RANDOM_STATE,
+        },
     )
     factors = checked_model(model).posterior_
     own = factors.axis_number(axis)
@@ -164,35 +174,22 @@ def top(
     if axis in given:
         raise ParameterError(f"`given` must name axes other than the one ranked, {axis!r}.")
     rows = {factors.axis_number(name): _position(model, name, given[name]) for name in given}
-    whole = len(rows) == len(factors.names) - 1
-    if whole:
-        mean_D, sd_D = _cell_rates(model, own, rows)
+    others_K, seed = _others(factors, [axis, *given]), fixed_seed(random_state)
+    mean_D, sd_D = _averaged_rates(factors, own, rows, others_K, draws, seed)
+    if by == "factors":
+        row_C = np.argsort(-mean_D, kind="stable")[:top]
+        mean_C, sd_C, error = mean_D[row_C], sd_D[row_C], 0.0
     else:
-        others_K = _others(factors, [axis, *given])
-        mean_D, sd_D = _averaged_rates(factors, own, rows, others_K, draws, random_state)
+        beside = AxisBeside(model, own, rows, PREDICTIONS[by])
+        row_C, mean_C, error_C = beside.strongest(top, np.random.default_rng(seed))
+        spread_C = sd_D[row_C] / np.maximum(mean_D[row_C], 1e-300)
+        sd_C = mean_C * spread_C * beside.elasticities(row_C, np.random.default_rng(seed))
+        error = float(np.max(error_C / np.maximum(mean_C, 1e-300)))
     uncertain = _is_uncertain(factors)
-    order = np.argsort(-mean_D, kind="stable")[:top]
-    labels = factors.labels[own].take(order).to_pandas()
-    frame = pd.DataFrame({"label": labels, "mean": mean_D[order], "sd": sd_D[order] * uncertain})
-    frame.attrs |= {"posterior": uncertain, "by": "rate" if whole else "factors"}
+    labels = factors.labels[own].take(row_C).to_pandas()
+    frame = pd.DataFrame({"label": labels, "mean": mean_C, "sd": sd_C * uncertain})
+    frame.attrs |= {"posterior": uncertain, "by": by, "error": error}
     return frame
-
-
-def _cell_rates(model: CountModel, own: int, rows: Mapping[int, int]) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation of the rates of one cell for each entity of an axis.
-
-    Where combinations of labels add to the rates (zeros observed), the spread is the factors' own.
-    """
-    n_labels = len(model.axes_[own])
-    positions = np.empty((n_labels, len(rows) + 1), np.int32, order="F")
-    positions[:, own] = np.arange(n_labels)
-    for other, row in rows.items():
-        positions[:, other] = row
-    mean_D, variance_D = model._moments(positions)
-    rate_D, apart = model._rates(positions), model.fitted_.occurrence is not None
-    exponent = 1.0 if apart else model.calibration_.exponent
-    steepness_D = exponent * rate_D / np.maximum(mean_D, 1e-300)
-    return rate_D, steepness_D * np.sqrt(variance_D)
 
 
 def _averaged_rates(
@@ -201,7 +198,7 @@ def _averaged_rates(
     rows: Mapping[int, int],
     others_K: Floats,
     draws: int,
-    seed: int | None,
+    seed: int,
 ) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each entity's dot product with the given ones.
 

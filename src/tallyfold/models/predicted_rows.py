@@ -75,7 +75,7 @@ def predicted_rows(
     """
     check_parameters({"level": level}, {"level": number(0, 1)})
     choices = unknown_by_axis(model.axes_, unknown)
-    request = Request.checked(model.axes_, None, bins, "sum", "error", tz)
+    request = Request.checked(model.axes_, None, bins, "sum", "error", "error", tz)
     start = 0
     for table in tables:
         positions = _positions(model.axes_, table, request, choices, start)

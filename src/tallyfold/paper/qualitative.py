@@ -52,7 +52,7 @@ def _of_tensor(setting: Setting, name: str) -> dict[str, pd.DataFrame]:
                 [profile(model, who, one[who]).assign(**one) for one in each]
             ),
             f"{name}, {zeros}: their top 10 {what}s": pd.concat(
-                [top(model, what, one).assign(**one) for one in each]
+                [top(model, what, one, by="factors").assign(**one) for one in each]
             ),
             f"{name}, {zeros}: map of the busiest {what}s": points,
         }

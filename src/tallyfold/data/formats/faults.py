@@ -8,8 +8,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallyfold.data.axis import listing
-from tallyfold.data.bins import BINNED_REMEDY, BINNED_WANTED, TIME_REMEDY, TIME_WANTED
-from tallyfold.data.cells import COUNT_REMEDY, MAX_COUNT
+from tallyfold.data.bins import BINNED_REMEDY, BINNED_WANTED, NO_TIME_REMEDY, TIME_WANTED
+from tallyfold.data.cells import (
+    COUNT_REMEDY,
+    DROP_BAD,
+    FRACTION_REMEDY,
+    LARGE_REMEDY,
+    MAX_COUNT,
+    NEGATIVE_REMEDY,
+)
 from tallyfold.data.formats.cutting import add_cut, cut_of, other_unit_of
 from tallyfold.data.formats.sql import INTEGERS, Source
 from tallyfold.data.missing import OTHER_WAYS
@@ -34,6 +41,8 @@ class Fault(NamedTuple):
     error: type[DataError]
     what: str
     remedy: str
+    bad: bool = True
+    """Whether rows that have it may be left out as bad ones, not as missing ones."""
 
 
 def row_faults(source: Source, request: Request, is_text: bool) -> list[Fault]:
@@ -49,7 +58,7 @@ def row_faults(source: Source, request: Request, is_text: bool) -> list[Fault]:
         missing = missing_of(source, name)
         if request.missing == "error":
             what = f"labels of axis {name!r} must not be missing"
-            faults.append(Fault(name, missing, LabelError, what, OTHER_WAYS))
+            faults.append(Fault(name, missing, LabelError, what, OTHER_WAYS, bad=False))
         if axis in request.bins:
             faults += _no_bins(source, request, axis, missing)
     value = request.count_column
@@ -68,15 +77,16 @@ def _no_bins(source: Source, request: Request, axis: str, missing: str) -> list[
     """List what a time to be cut may not be: a label of bins of another unit, or no time at all."""
     name, own = request.column_of(axis), request.bins[axis].unit or ""
     no_time = f"NOT ({missing}) AND {cut_of(source, request, axis)} IS NULL"
-    faults = []
+    faults, no_label = [], no_time
     for unit in [*UNITS, *CYCLES]:
         if unit in ("day", "hour"):  # whose labels are times
             continue
         if unit != own and (condition := other_unit_of(source, request, axis, unit)) != "false":
             what = BINNED_WANTED.format(name, own) + f", not labels of bins by {unit}"
-            remedy = BINNED_REMEDY.format(own)
-            faults.append(Fault(name, f"{no_time} AND {condition}", LabelError, what, remedy))
-    return [*faults, Fault(name, no_time, LabelError, TIME_WANTED.format(name), TIME_REMEDY)]
+            other, remedy = f"{no_time} AND {condition}", BINNED_REMEDY.format(own)
+            faults.append(Fault(name, other, LabelError, what, remedy, bad=False))
+            no_label += f" AND NOT ({condition})"
+    return [*faults, Fault(name, no_label, LabelError, TIME_WANTED.format(name), NO_TIME_REMEDY)]
 
 
 def lacking_of(source: Source, request: Request) -> str:
@@ -84,6 +94,19 @@ def lacking_of(source: Source, request: Request) -> str:
     if request.missing != "drop":
         return "false"
     return " OR ".join(f"({missing_of(source, name)})" for name in request.columns)
+
+
+def bad_of(source: Source, faults: Sequence[Fault]) -> dict[str, str]:
+    """Write, for each column that can be bad, the condition that a row is bad there."""
+    conditions: dict[str, str] = {}
+    for fault in faults:
+        if fault.bad:
+            start = conditions.get(fault.column, "false")
+            conditions[fault.column] = f"{start} OR coalesce({fault.condition}, false)"
+    return {
+        column: f"(NOT ({missing_of(source, column)}) AND ({condition}))"
+        for column, condition in conditions.items()
+    }
 
 
 def find_faults(
@@ -105,8 +128,12 @@ def find_faults(
         for axis in request.bins:
             add_cut(connection, source, request, axis)
         before: dict[str, list[str]] = {}
-        for fault in row_faults(source, request, form.is_text):
-            earlier = before.setdefault(fault.column, [lacking_of(source, request)])
+        faults, left_out = row_faults(source, request, form.is_text), [lacking_of(source, request)]
+        if request.bad == "drop":
+            left_out += bad_of(source, faults).values()
+            faults = [fault for fault in faults if not fault.bad]
+        for fault in faults:
+            earlier = before.setdefault(fault.column, list(left_out))
             fresh = " AND ".join(f"NOT coalesce({one}, true)" for one in earlier)
             condition = f"({fresh} AND coalesce({fault.condition}, true))"
             earlier.append(fault.condition)
@@ -197,15 +224,12 @@ def _fraction(source: Source, value: str) -> str:
 def _bad_counts(source: Source, value: str) -> list[Fault]:
     number, kind = number_of(source, value), source.types[value]
     what = f"{value!r} must be whole numbers from 0 to 2**53 - 1"
-    rules = [(missing_of(source, value), COUNT_REMEDY)]
     no_number = f"{number} IS NULL"
     if kind in FLOATS or kind == "VARCHAR":
         no_number += f" OR NOT isfinite({number})"
-    rules.append((no_number, "Write numbers without signs between digits, or mend those rows."))
+    rules = [(no_number, "Write numbers without signs between digits, or mend those rows.")]
     if kind not in INTEGERS:
-        remedy = "If they are amounts, not counts, choose a unit in which they are whole."
-        rules.append((_fraction(source, value), remedy))
-    negative = "A count cannot be negative: aggregate corrections first, or drop them."
-    rules.append((f"{number} < 0", negative))
-    rules.append((f"{number} > {MAX_COUNT}", "Larger counts are not exact: use a coarser unit."))
-    return [Fault(value, condition, CountError, what, remedy) for condition, remedy in rules]
+        rules.append((_fraction(source, value), FRACTION_REMEDY))
+    rules += [(f"{number} < 0", NEGATIVE_REMEDY), (f"{number} > {MAX_COUNT}", LARGE_REMEDY)]
+    missing = Fault(value, missing_of(source, value), CountError, what, COUNT_REMEDY, bad=False)
+    return [missing, *(Fault(value, rule, CountError, what, r + DROP_BAD) for rule, r in rules)]

@@ -28,7 +28,7 @@ from tallyfold.data.formats.table import (
 )
 from tallyfold.data.formats.writing import COMPRESSIONS, label_tables, write_tables, written_whole
 from tallyfold.data.request import Request, check_choices, check_columns
-from tallyfold.data.tensor import CountTensor, Missing, Repeated
+from tallyfold.data.tensor import Bad, CountTensor, Missing, Repeated
 from tallyfold.data.time_units import Bins
 from tallyfold.errors import FormatError, ParameterError
 
@@ -56,6 +56,7 @@ def read_counts(
     *,
     repeated: Repeated = "sum",
     missing: Missing = "error",
+    bad: Bad = "error",
     bins: Bins | None = None,
     tz: str | None = None,
     ordered: Ordered | None = None,
@@ -81,7 +82,7 @@ def read_counts(
     value
         The column that holds the counts; None counts rows. It may be left out where there is no
         column called ``"count"``.
-    repeated, missing, bins, tz, ordered, min_nonzeros, top
+    repeated, missing, bad, bins, tz, ordered, min_nonzeros, top
         As in `CountTensor.from_frame`. The last row is that of the last file, in the order in which
         files are named; those of a folder or a pattern are sorted by name.
     delimiter
@@ -102,23 +103,23 @@ def read_counts(
     >>> read_counts(file, axes=["who", "what"])
     CountTensor(who 2 x what 2; 2 non-zeros, density 50 %, total 3; counts 1: 50 %, 2: 50 %)
     """
-    check_choices(repeated, missing)
+    check_choices(repeated, missing, bad)
     files, ending = resolved_files(path)
     form = FORMATS[ending]
-    asked_missing = None if missing == "error" else missing
+    asked = {k: None if v == "error" else v for k, v in {"missing": missing, "bad": bad}.items()}
     if isinstance(form, Npz | Tns):
         given = {"bins": bins, "tz": tz, "delimiter": delimiter, "memory_limit": memory_limit}
-        given |= {"value": None if value is ... else value, "missing": asked_missing}
+        given |= {"value": None if value is ... else value, **asked}
         _check_whole_file(files, ending, given)
         named = [one.name if isinstance(one, Axis) else one for one in axes or ()] or None
         tensor = form.read(files[0], named, repeated)
     else:
         form = _with_delimiter(form, delimiter)
         if axes is None:
-            _check_whole_file(files, ending, {"bins": bins, "tz": tz, "missing": asked_missing})
+            _check_whole_file(files, ending, {"bins": bins, "tz": tz, **asked})
             tensor = read_own_table(form, files[0], memory_limit)
         else:
-            request = Request.checked(axes, value, bins, repeated, missing, tz, ordered)
+            request = Request.checked(axes, value, bins, repeated, missing, bad, tz, ordered)
             tensor = read_table(form, files, request, memory_limit)
     if not isinstance(form, TableFormat) or axes is None:
         binned = [axis.name for axis in tensor.axes if axis.unit is not None]

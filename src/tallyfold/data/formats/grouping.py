@@ -19,12 +19,13 @@ import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis, check_size, plain_labels
 from tallyfold.data.axis_order import AxisOrder
+from tallyfold.data.bad_rows import BadRows
 from tallyfold.data.bins import bin_labels
 from tallyfold.data.cells import MAX_COUNT, whole_means
 from tallyfold.data.declared_order import with_order
 from tallyfold.data.events import ONE_OF_MANY, tensor_from_rows
 from tallyfold.data.formats.cutting import add_cut, cut_of
-from tallyfold.data.formats.faults import Fault, lacking_of, missing_of, number_of
+from tallyfold.data.formats.faults import Fault, bad_of, lacking_of, missing_of, number_of
 from tallyfold.data.formats.sql import Source
 from tallyfold.data.labels import sorted_order
 from tallyfold.data.missing import MissingRows, named_missing
@@ -128,6 +129,27 @@ def _group_in(connection: Any, grouped: str, groups: str, passes: int, *, last: 
         connection.execute("DROP TABLE IF EXISTS cells")
         return False
     return True
+
+
+def without_bad(
+    connection: Any, source: Source, request: Request, faults: Sequence[Fault]
+) -> tuple[Source, BadRows]:
+    """Return the source without rows that hold something bad, and how many these were.
+
+    A row that is left out because it lacks something is not bad, too.
+    """
+    bad, lacking, masks = BadRows(), lacking_of(source, request), bad_of(source, faults)
+    if not masks:
+        return source, bad
+    for axis in request.bins:
+        add_cut(connection, source, request, axis)
+    some = " OR ".join(masks.values())
+    wanted = ", ".join(f"count(*) FILTER (WHERE {mask})" for mask in (*masks.values(), some))
+    query = f"SELECT {wanted} FROM {source.sql} WHERE NOT ({lacking})"
+    *columns, bad.rows = connection.execute(query).fetchall()[0]
+    bad.columns.update(dict(zip(masks, columns, strict=True)))
+    left = f"(SELECT * FROM {source.sql} WHERE ({lacking}) OR NOT ({some}))"
+    return source._replace(sql=left), bad
 
 
 def without_missing(connection: Any, request: Request) -> tuple[Grouped, MissingRows]:

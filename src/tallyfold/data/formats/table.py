@@ -17,9 +17,15 @@ from typing import Any
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing
+from tallyfold.data.bad_rows import BadRows
 from tallyfold.data.formats import sql, writing
 from tallyfold.data.formats.faults import DURATION, find_faults, row_faults
-from tallyfold.data.formats.grouping import group_rows, tensor_of_groups, without_missing
+from tallyfold.data.formats.grouping import (
+    group_rows,
+    tensor_of_groups,
+    without_bad,
+    without_missing,
+)
 from tallyfold.data.missing import MissingRows
 from tallyfold.data.request import Request, check_columns
 from tallyfold.data.tensor import CountTensor
@@ -138,10 +144,14 @@ def _read_table(
     with sql.duckdb_errors(shown), sql.connected(memory_limit) as connection:
         source = form.source(connection, files, request.wanted)
         request = request.of_table(list(source.types))
-        faults = row_faults(source, request, form.is_text)
+        faults, bad = row_faults(source, request, form.is_text), BadRows()
+        if request.bad == "drop":
+            source, bad = without_bad(connection, source, request, faults)
+            faults = [fault for fault in faults if not fault.bad]
         grouped = group_rows(connection, source, request, faults)
         if grouped.faulty:
             raise find_faults(connection, form, files, request)
+        bad.check_some_left(grouped.cells)
         missing = MissingRows()
         if request.missing == "drop":
             grouped, missing = without_missing(connection, request)
@@ -152,7 +162,7 @@ def _read_table(
             shown,
             is_text=form.is_text,
             known=known,
-            dropped=missing.records(),
+            dropped=[*missing.records(), *bad.records()],
         )
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis, listing, plain_type
 from tallyfold.data.axis_order import Ordered
+from tallyfold.data.bad_rows import BadRows
 from tallyfold.data.bins import bin_starts
 from tallyfold.data.cells import whole_counts
 from tallyfold.data.formats.grouping import group_batches, tensor_of_groups
@@ -22,7 +23,7 @@ from tallyfold.data.missing import MissingRows, check_present
 from tallyfold.data.problems import Problems, RowNumbers
 from tallyfold.data.query.databases import answer_to
 from tallyfold.data.request import Request
-from tallyfold.data.tensor import CountTensor, Missing, Repeated
+from tallyfold.data.tensor import Bad, CountTensor, Missing, Repeated
 from tallyfold.data.time_units import Bins
 from tallyfold.errors import CountError, DataError, LabelError, ParameterError
 
@@ -37,6 +38,7 @@ def read_query(
     *,
     repeated: Repeated = "sum",
     missing: Missing = "error",
+    bad: Bad = "error",
     bins: Bins | None = None,
     tz: str | None = None,
     ordered: Ordered | None = None,
@@ -58,7 +60,7 @@ def read_query(
         was opened here changes nothing in the database and is closed.
     sql
         One query, such as ``"SELECT who, what FROM events"``.
-    axes, value, repeated, missing, bins, tz, ordered, min_nonzeros, top
+    axes, value, repeated, missing, bad, bins, tz, ordered, min_nonzeros, top
         As in `read_counts`; columns are those of the answer. The last row is the last that the
         database gives: its order is decided by ``ORDER BY`` only.
     memory_limit
@@ -75,19 +77,20 @@ def read_query(
     3
     >>> connection.close()
     """
-    request = Request.checked(axes, value, bins, repeated, missing, tz, ordered)
+    request = Request.checked(axes, value, bins, repeated, missing, bad, tz, ordered)
     if not isinstance(sql, str) or not sql.strip():
         raise ParameterError(f"`sql` must be a query such as 'SELECT ...'; got {sql!r}.")
     with answer_to(sql, connection_or_uri, request.columns, memory_limit) as answer:
         request = _checked_columns(answer.names, request)
         with duckdb_errors("the query"), connected(memory_limit) as connection:
-            left_out = MissingRows()
-            batches = checked_batches(answer.batches, request, left_out)
+            left_out = MissingRows(), BadRows()
+            batches = checked_batches(answer.batches, request, *left_out)
             grouped = group_batches(connection, batches, request)
             if grouped is None:
                 raise DataError("the query gives no rows; a tensor needs at least one event.")
-            left_out.check_some_left(grouped.cells)
-            dropped = left_out.records()
+            for each in left_out:
+                each.check_some_left(grouped.cells)
+            dropped = [record for each in left_out for record in each.records()]
             tensor = tensor_of_groups(
                 connection, grouped, request, "the query", is_text=False, dropped=dropped
             )
@@ -109,12 +112,13 @@ def _checked_columns(names: Sequence[str], request: Request) -> Request:
 
 
 def checked_batches(
-    batches: Iterator[pa.RecordBatch], request: Request, missing: MissingRows
+    batches: Iterator[pa.RecordBatch], request: Request, missing: MissingRows, bad: BadRows
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of columns k0, k1, ... (labels) and n (counts, if there is a column of them).
 
-    Rows that lack something, if they are to be dropped, are counted in `missing`. With
-    ``repeated="last"`` there is a column place, too: the numbers of the rows.
+    Rows that lack something, if they are to be dropped, are counted in `missing`, those that hold
+    something bad in `bad`. With ``repeated="last"`` there is a column place, too: the numbers of
+    the rows.
 
     Raises
     ------
@@ -127,11 +131,25 @@ def checked_batches(
         if request.missing == "drop":
             kept = missing.kept(zip(request.columns, whole.columns, strict=True))
             batch, rows = whole.filter(pa.array(kept)), RowNumbers(first_row, np.flatnonzero(kept))
+        if request.bad == "drop":
+            fine = _fine_rows(batch, request, bad)
+            rows = RowNumbers(0, rows.of(np.flatnonzero(fine)))
+            batch = batch.filter(pa.array(fine))
         checked = _checked_batch(batch, request, rows, problems)
         if not problems:
             yield checked
         first_row += whole.num_rows
     problems.raise_all()
+
+
+def _fine_rows(batch: pa.RecordBatch, request: Request, bad: BadRows) -> npt.NDArray[np.bool_]:
+    """Note the rows with bad times or counts; return the others, as a mask."""
+    columns, spelled = [], False
+    for name, field, values in zip(request.columns, batch.schema, batch.columns, strict=True):
+        if name == request.count_column:
+            values, spelled = _numbers(field, values, name)
+        columns.append((name, values))
+    return bad.kept(columns, request, spelled)
 
 
 def _checked_batch(
@@ -188,6 +206,12 @@ def _labels(
 def _counts(
     field: pa.Field, values: pa.Array, name: str, rows: RowNumbers, problems: Problems
 ) -> npt.NDArray[np.int64]:
+    numbers, spelled = _numbers(field, values, name)
+    return whole_counts(numbers, name=repr(name), rows=rows, spelled=spelled, problems=problems)
+
+
+def _numbers(field: pa.Field, values: pa.Array, name: str) -> tuple[pa.Array, bool]:
+    """Return the column of counts, and whether it is texts that spell numbers."""
     kind, spelled = _type_name(field), False
     if kind == "numeric" and not pa.types.is_decimal(values.type):
         values = values.storage if isinstance(values, pa.ExtensionArray) else values
@@ -198,7 +222,7 @@ def _counts(
             "there. Turn them into numbers in the query, for example "
             f"CAST({name} AS numeric), or use value=None to count rows."
         )
-    return whole_counts(values, name=repr(name), rows=rows, spelled=spelled, problems=problems)
+    return values, spelled
 
 
 def _extension(field: pa.Field) -> str:

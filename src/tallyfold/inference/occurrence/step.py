@@ -18,9 +18,11 @@ from tallyfold.inference.occurrence.neighbours import found_neighbours
 from tallyfold.inference.occurrence.training import (
     LEAST_FOR_NETWORK,
     Examples,
+    trained_like,
     trained_line,
     trained_multipliers,
     trained_network,
+    unseen_log_rates,
     with_ceiling,
 )
 from tallyfold.inference.schemes.collapsed import CollapsedState, CollapsedStep
@@ -159,11 +161,11 @@ class OccurrenceStep:
 
         Few examples, which have no network, say nothing of a ceiling either.
         """
-        product = kept.power_S.any()
-        weights = trained_multipliers(examples) if product else trained_line(examples)
+        weights = trained_like(kept, examples, self.seed)
         if not len(kept.out_H):
             return weights
-        return with_ceiling(trained_network(weights, examples, self.seed), examples)
+        cells = examples.distinct()
+        return with_ceiling(weights, cells, unseen_log_rates(kept, cells, self.seed))
 
     def validation_score(self, state: OccurrenceState) -> None:
         """Return None: whatever is kept has been judged already."""

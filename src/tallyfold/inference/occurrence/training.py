@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,8 @@ FIRST_CEILING, CEILING_STEPS = np.array([0.0, 1.0, -3.0]), 60
 CEILING_PULL = 0.25
 """In log score of all cells together. The start is no nearer to having no ceiling, since hardly a
 gradient leads away from there."""
+FOLDS = 3
+"""Parts that the examples are cut into, for log rates by weights that have not seen them."""
 LEAST_FOR_NETWORK = 1_000
 """With fewer held-out cells that have a count there is no network."""
 
@@ -65,9 +68,22 @@ class Examples:
         rng = np.random.default_rng([seed, 11])
         own_N = rng.random(len(self)) < share
         own_Z = rng.random(len(self.weight_Z)) < share
-        judged = Examples(self.filled.rows(own_N), self.empty.rows(own_Z), self.weight_Z[own_Z])
-        rest = Examples(self.filled.rows(~own_N), self.empty.rows(~own_Z), self.weight_Z[~own_Z])
-        return judged, rest
+        return self.rows(own_N, own_Z), self.rows(~own_N, ~own_Z)
+
+    def rows(self, which_N: Any, which_Z: Any) -> Examples:
+        """Return some of the cells with a count, and of those without."""
+        filled, empty = self.filled.rows(which_N), self.empty.rows(which_Z)
+        return Examples(filled, empty, self.weight_Z[which_Z])
+
+    def distinct(self) -> Examples:
+        """Return the examples with empty cells of the same features as one that stands for all.
+
+        One cell may be drawn many times; nobody has not seen it who has seen it once.
+        """
+        x_ZD = np.column_stack(self.empty)
+        _, first_U, of_Z = np.unique(x_ZD, axis=0, return_index=True, return_inverse=True)
+        weight_U = np.bincount(of_Z.ravel(), self.weight_Z).astype(np.float64)
+        return Examples(self.filled, self.empty.rows(first_U), weight_U)
 
     @property
     def all(self) -> Features:
@@ -122,17 +138,41 @@ def trained_network(weights: OccurrenceWeights, examples: Examples, seed: int) -
     return replace(started, into_DH=into_DH, bias_H=bias_H, out_H=out_H)
 
 
-def with_ceiling(weights: OccurrenceWeights, examples: Examples) -> OccurrenceWeights:
+def trained_like(kept: OccurrenceWeights, examples: Examples, seed: int) -> OccurrenceWeights:
+    """Return weights of the same kind as others, without a ceiling, learnt from examples."""
+    product = kept.power_S.any()
+    weights = trained_multipliers(examples) if product else trained_line(examples)
+    return trained_network(weights, examples, seed) if len(kept.out_H) else weights
+
+
+def unseen_log_rates(kept: OccurrenceWeights, examples: Examples, seed: int) -> Floats:
+    """Return log rates of examples by weights of the same kind that have not seen them."""
+    rng = np.random.default_rng([seed, 17])
+    fold_N = rng.integers(0, FOLDS, len(examples))
+    fold_Z = rng.integers(0, FOLDS, len(examples.weight_Z))
+    log_N, log_Z = np.empty(len(fold_N)), np.empty(len(fold_Z))
+    for fold in range(FOLDS):
+        own_N, own_Z = fold_N == fold, fold_Z == fold
+        weights = trained_like(kept, examples.rows(~own_N, ~own_Z), seed)
+        log_N[own_N] = weights.log_rates(examples.filled.rows(own_N))
+        log_Z[own_Z] = weights.log_rates(examples.empty.rows(own_Z))
+    return np.concatenate([log_N, log_Z])
+
+
+def with_ceiling(
+    weights: OccurrenceWeights, examples: Examples, log_C: Floats
+) -> OccurrenceWeights:
     """Return the weights with a ceiling of the probabilities, if that is better for the cells.
 
-    Rates alone make the most certain of many cells too certain: of those that were given a count
-    with a probability above 0.95, twice to four times as many were empty as there should be.
+    Rates alone make the most certain of many cells too certain, and they hide it from the cells
+    that weights were learnt from: so `log_C` are the log rates by weights that have not seen them.
     """
-    model = Ceiling(weights.log_rates(examples.all))
+    model = Ceiling(log_C)
     pull = CEILING_PULL / len(examples)
     found_3 = _minimised(model, examples, FIRST_CEILING, CEILING_STEPS, pull)
-    found = replace(weights, ceiling_3=np.append(found_3[:2], expit(found_3[2])))
-    return found if examples.score(found) > examples.score(weights) else weights
+    if examples.loss(model.forward(found_3)[0])[0] >= examples.loss(log_C)[0]:
+        return weights
+    return replace(weights, ceiling_3=np.append(found_3[:2], expit(found_3[2])))
 
 
 def _minimised(

@@ -25,11 +25,11 @@ def top_entities_bars(
     given: Mapping[str, Any] | None = None,
     top: int = 10,
     *,
-    xlabel: str = "rate",
+    xlabel: str = "predicted count",
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the entities with the highest rates beside given ones, with standard deviations.
+    """Draw the entities of which most is predicted beside given ones, with standard deviations.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def top_entities_bars(
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"label": ["kernel", "margin"], "mean": [3, 2], "sd": [0.2, 0.4]})
     >>> top_entities_bars(frame, "word").get_xlabel()
-    'rate (whiskers: ± one standard deviation)'
+    'predicted count (whiskers: ± one standard deviation)'
     """
     check_parameters({"top": top}, {"top": integer(1)})
     frame = source
@@ -61,7 +61,7 @@ def top_entities_bars(
         frame = profiles.top(source, axis, given, top=top)
     table, whiskers = _whiskered(frame, top)
     beside = ", ".join(f"{name} {in_words(label)}" for name, label in (given or {}).items())
-    title = title or f"Highest rates on {axis or 'the axis'}{beside and f' for {beside}'}"
+    title = title or f"Highest predictions on {axis or 'the axis'}{beside and f' for {beside}'}"
     texts, how = legible([xlabel + whiskers, axis or "", title], 80)
     with style.drawing(ax, (6.4, max(2.2, 1.3 + 0.27 * len(table)))) as ax:
         style.horizontal_bars(ax, table["label"], *table[["mean", "low", "high"]].to_numpy().T)
