@@ -220,7 +220,7 @@ def _cut_like(given: Axis, wanted: Axis) -> tuple[Axis, npt.NDArray[np.int32] | 
     """Return an axis cut as another, and the place there of each of its labels; None: its own."""
     check_bins_like(given, wanted)
     labels = bins_of(given.labels, wanted)
-    if labels.equals(given.labels):
+    if labels is given.labels or labels.equals(given.labels):
         same = given.name == wanted.name or given is wanted
         return (given if same else given.renamed(wanted.name).with_order(wanted.order)), None
     codes, distinct = _dictionary(labels, wanted.name)
