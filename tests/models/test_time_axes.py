@@ -74,6 +74,7 @@ def test_new_cells_of_raw_times_are_cut_as_the_model_was(margins, tensor):
     raw = tf.CountTensor.from_frame(later, ["user", "time"])
     by_cut, by_raw = margins.update(cut), margins.update(raw)
     assert by_raw.axes_ == by_cut.axes_
+    assert by_raw.card().facts["taken in"] == by_cut.card().facts["taken in"] == cut.nnz
     month = by_raw.axes_[1]
     assert month.labels.to_pylist()[-1] == "2024-08"
     assert month.order == tensor.axis("time-month").order
