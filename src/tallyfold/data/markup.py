@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.data.axis import python_values
+from tallyfold.data.axis_course import order_words
 from tallyfold.data.summary import count_bands, percent
 from tallyfold.errors import printable
 
@@ -111,7 +112,7 @@ def tensor_html(tensor: CountTensor, title: str = "CountTensor") -> str:
         total_D = tensor.marginal(axis.name)
         first = int(np.argmax(total_D)) if tensor.nnz else 0
         busiest = python_values(axis.labels[first : first + 1]) if tensor.nnz else []
-        rows.append((axis.name, len(axis), axis.unit or kind, ", ".join(map(str, busiest))))
+        rows.append((axis.name, len(axis), order_words(axis) or kind, ", ".join(map(str, busiest))))
     facts = {
         "cells with a count": f"{tensor.nnz:,}, {percent(tensor.density)} of all",
         "total": f"{tensor.total:,}",
