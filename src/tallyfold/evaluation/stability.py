@@ -22,7 +22,7 @@ from tallyfold.evaluation.search.cross_validation import (
 from tallyfold.inference.schemes.guide import Guide
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import checked_tensor
-from tallyfold.models.gamma_model import SweptModel
+from tallyfold.models.guided import GuidedModel
 from tallyfold.models.parameters import SEED, check_parameters, integer, number
 from tallyfold.posterior.matching import (
     MOST,
@@ -113,7 +113,7 @@ class Stability:
         tensor
             What to fit to: the cells that `stability` was given.
         """
-        if not isinstance(self.model, SweptModel):
+        if not isinstance(self.model, GuidedModel):
             raise ParameterError(
                 f"{type(self.model).__name__} cannot start from given components; BPTF and VAEBPTF "
                 "can. Ask for the stability of one of these."
@@ -130,7 +130,7 @@ class Stability:
         own = Profiles.of(model.posterior_)
         return with_stability(model, np.stack([matched_overlaps(own, f) for f in self.fits]))
 
-    def _refitted(self, tensor: CountTensor, least: float, more_than: int = 0) -> SweptModel | None:
+    def _refitted(self, tensor: CountTensor, least: float, more_than: int = 0) -> GuidedModel | None:
         """Fit from the centres of components that recur in a share of the fits; None if too few.
 
         The cells that the model held out for itself are held out again.
@@ -138,7 +138,7 @@ class Stability:
         centres = recurring(self.fits, least)
         if centres is None or len(centres.share_K) <= more_than:
             return None
-        assert isinstance(self.model, SweptModel)
+        assert isinstance(self.model, GuidedModel)
         given: dict[str, Any] = {"n_components": len(centres.share_K)}
         if "gate" in self.model.fitted_.parameters:
             given["gate"] = self.model.gate_ or "none"

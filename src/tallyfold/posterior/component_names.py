@@ -29,6 +29,9 @@ LONGEST_LABEL, LONGEST_NAME = 24, 80
 SURE = 1.645
 """Standard deviations to the lower end of a 90 % interval."""
 
+BACKGROUND = "background"
+"""The name of the component of what is common everywhere, in models that have one."""
+
 Component = int | str
 """A component, by its number or by its name."""
 
