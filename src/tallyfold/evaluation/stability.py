@@ -19,7 +19,7 @@ from tallyfold.evaluation.search.cross_validation import (
     fresh_model,
     metric_for,
 )
-from tallyfold.inference.schemes.guide import Guide
+from tallyfold.inference.cells.validation import hold_out
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import checked_tensor
 from tallyfold.models.guided import GuidedModel
@@ -105,8 +105,9 @@ class Stability:
 
         Components of all fits that are alike make a group; the centre of each group is where a
         component starts. Those that do not recur are left out, so that it has as many components
-        as recur. If a model with what recurs in a third of the fits predicts the cells that it
-        holds out for itself better, it is that one.
+        as recur. If a model with what recurs in a third of the fits, or one that has as many
+        components as the model, the others from random starts, predicts the cells that it holds
+        out for itself better, it is that one; none of the fits has seen these cells.
 
         Parameters
         ----------
@@ -124,26 +125,34 @@ class Stability:
                 f"no component recurs in half of {len(self.fits)} fits. Fit with fewer components, "
                 "or to more cells."
             )
-        wider = self._refitted(tensor, SOME, more_than=model.posterior_.n_components)
-        if wider is not None and _is_better(wider, model):  # something needed was left out
-            model = wider
-        own = Profiles.of(model.posterior_)
+        for least, filled in ((SOME, False), (MOST, True)):
+            wider = self._refitted(tensor, least, filled, model.fitted_.parameters["n_components"])
+            if wider is not None and _is_better(wider, model):  # something needed was left out
+                model = wider
+        own = profiles_of(model)
         return with_stability(model, np.stack([matched_overlaps(own, f) for f in self.fits]))
 
-    def _refitted(self, tensor: CountTensor, least: float, more_than: int = 0) -> GuidedModel | None:
+    def _refitted(
+        self, tensor: CountTensor, least: float, filled: bool = False, more_than: int = 0
+    ) -> GuidedModel | None:
         """Fit from the centres of components that recur in a share of the fits; None if too few.
 
-        The cells that the model held out for itself are held out again.
+        If `filled`, further components start at random. The cells that the model held out for
+        itself are held out again.
         """
         centres = recurring(self.fits, least)
-        if centres is None or len(centres.share_K) <= more_than:
+        if centres is None:
             return None
         assert isinstance(self.model, GuidedModel)
-        given: dict[str, Any] = {"n_components": len(centres.share_K)}
+        asked = self.model.fitted_.parameters["n_components"]
+        guide, n_components = self.model.guide_from(centres, asked if filled else None)
+        if n_components <= more_than:
+            return None
+        given: dict[str, Any] = {"n_components": n_components}
         if "gate" in self.model.fitted_.parameters:
             given["gate"] = self.model.gate_ or "none"
         plain = type(self.model)(**(self.model.fitted_.parameters | given))
-        model = plain.starting_from(Guide.from_profiles(centres.weights, centres.share_K))
+        model = plain.starting_from(guide)
         fit_whole(model, tensor)
         return model
 
@@ -167,7 +176,7 @@ def stability(
     """Fit a model again and again, and see which of its components come back.
 
     Every fit has another seed and sees another share of the cells; the cells hidden from it score
-    it. Components of two fits are matched by the overlap of what they say of all labels of all axes
+    it. Cells that the model held out for itself, to stop or to learn from, are given to none. Components of two fits are matched by the overlap of what they say of all labels of all axes
     (`model.similar`), so that the sum of overlaps is largest (the Hungarian method).
 
     Parameters
@@ -205,21 +214,22 @@ def stability(
     reference = _reference(model, checked_tensor(tensor))
     plain = fresh_model(type(reference)(**reference.fitted_.parameters))
     hidden = hidden_from([plain], tensor)
+    kept = _not_held_out(reference, tensor)
     parts = [
-        split(tensor, 1 - share, cells=hidden, random_state=random_state + run)
+        split(kept, 1 - share, cells=hidden, random_state=random_state + run)
         for run in range(runs)
     ]
     judged = CrossValidation(
         plain, parts, metric_for(plain, metric, tensor, hidden), random_state, hidden
     )
-    own, rows = Profiles.of(reference.posterior_), []
+    own, rows = profiles_of(reference), []
     fits: list[Profiles] = []
     seed = plain.get_params().get("random_state", 0) + 1
     for run in range(runs):
         score = judged.score(
             {"random_state": seed},
             run,
-            keep=lambda again: fits.append(Profiles.of(again.posterior_)),
+            keep=lambda again: fits.append(profiles_of(again)),
         )
         rows.append((seed + run, len(fits[-1].share_K), score))
         if callback is not None:
@@ -232,6 +242,25 @@ def stability(
         overlap_RK,
         fits,
     )
+
+
+def profiles_of(model: CountModel) -> Profiles:
+    """Return what a model's components say of labels, with the names that were asked for."""
+    names: tuple[str | None, ...] = ()
+    if isinstance(model, GuidedModel):
+        asked = {name for name in model.asked_names() if name is not None}
+        names = tuple(name if name in asked else None for name in model.component_names_)
+    return Profiles.of(model.posterior_, names if any(names) else ())
+
+
+def _not_held_out(model: CountModel, tensor: CountTensor) -> CountTensor:
+    """Return the cells that a model does not hold out for itself.
+
+    A consensus holds the same ones out. It starts from the fits: had they seen these cells, it
+    would know them from its start, stop too early, and be too sure of what it learns from them.
+    """
+    zeros = model._observed and model.holds_out_zeros
+    return hold_out(tensor, model._validation_share(), model._seed, None, zeros)[0]
 
 
 def _reference(asked: str | type[CountModel] | CountModel, tensor: CountTensor) -> CountModel:

@@ -18,6 +18,7 @@ from tallyfold.models.fitted import Fitted
 from tallyfold.models.gamma_model import SweptModel
 from tallyfold.models.parameters import NONE, Rule
 from tallyfold.posterior.component_names import BACKGROUND, checked_name
+from tallyfold.posterior.matching import Profiles
 
 Strength = Literal["weak", "medium", "strong"]
 STRENGTHS: dict[str, float] = {"weak": 0.05, "medium": 0.2, "strong": 1.0}
@@ -59,12 +60,14 @@ class GuidedModel(SweptModel):
     """What components start from; set on a model by `starting_from`."""
 
     def starting_from(self, guide: Guide) -> Self:
-        """Return a model, not fitted yet, whose components start from what is known of them.
-
-        It must have decided how zeros are taken.
-        """
-        model = type(self)(**self.get_params())
+        """Return a model, not fitted yet, whose components start from what is known of them."""
+        model = self._with()
         model.__dict__["_guide"] = guide
+        return model
+
+    def _with(self, **parameters: Any) -> Self:
+        model = super()._with(**parameters)
+        model.__dict__["_guide"] = self._guide
         return model
 
     def _check(self, tensor: CountTensor, *rest: Any) -> None:
@@ -109,7 +112,7 @@ class GuidedModel(SweptModel):
             background=self._n_components - 1 if self.background else None,
         )
 
-    def _asked_names(self) -> tuple[str | None, ...]:
+    def asked_names(self) -> tuple[str | None, ...]:
         """Return what components are called before any is known; empty without guidance."""
         if self.seeds is None and not self.background:
             return ()
@@ -120,7 +123,29 @@ class GuidedModel(SweptModel):
         return tuple(names)
 
     def _named(self, fitted: Fitted) -> Fitted:
-        return replace(fitted, component_names=self._asked_names())
+        return replace(fitted, component_names=self.asked_names())
+
+    def guide_from(self, centres: Profiles, n_components: int | None) -> tuple[Guide, int]:
+        """Return a guide that starts components from centres, and the number of components.
+
+        Those asked for by name have their places; without a centre they start from their seeds. The
+        rest of `n_components`, where that is more, starts at random; None: there is no rest.
+        """
+        asked, number = list(self.seeds or {}), len(centres.share_K)
+        known = list(centres.known_names)
+        others = [k for k in range(number) if known[k] is None]
+        order = [known.index(name) if name in known else -1 for name in asked] + others
+        background = [known.index(BACKGROUND) if BACKGROUND in known else -1]
+        last = background if self.background else []
+        more = max(0, (n_components or 0) - len(order) - len(last))
+        order += [-1] * more + last
+        given = Guide.from_profiles(centres.weights, centres.share_K).starts
+        assert given is not None
+        starts = []
+        for start_DK in given:
+            extended_DK = np.column_stack([start_DK, np.full(len(start_DK), np.nan)])
+            starts.append(extended_DK[:, order])
+        return Guide(tuple(starts)), len(order)
 
     def _seeded_labels(self, axes: Sequence[Axis]) -> list[SeededLabels]:
         """Return the labels of all seeds by position; refuse what the axes do not have."""

@@ -188,12 +188,16 @@ class Guidance:
             return starts
         starts = [start_DK.copy() for start_DK in starts]
         for component in sorted({seed.component for seed in guide.seeds}):
-            if guide.starts is None or np.isnan(guide.starts[0][0, component]):
+            if self._is_open(component):
                 self._seed(component, starts)
-        if guide.background is not None:
+        if guide.background is not None and self._is_open(guide.background):
             for axis, start_DK in enumerate(starts):
                 start_DK[:, guide.background] = self._rate(axis) * self._background_size()
         return starts
+
+    def _is_open(self, component: int) -> bool:
+        starts = self.guide.starts
+        return starts is None or bool(np.isnan(starts[0][0, component]))
 
     def _seed(self, component: int, starts: Sequence[Floats]) -> None:
         """Let a component begin where the cells of its seeds are."""
