@@ -7,15 +7,16 @@ the demo comes with the library. Every model sees the same counts, the topic mod
 words. A list is the ten first words of a topic: by probability, by relevance (LDAvis, 0.6), and
 for our models as `components` lists them. Lists are scored by the mean NPMI of their pairs in these
 documents, by how many of all words listed are distinct, and by stability: the mean share of words
-that two fits with different seeds have in common (topics matched so that it is largest). Two fits
-in the same job take their turns: seconds are of one thread each. The lists are kept in LISTS, and a
-line in ROWS for each fit, as they come; what is there is not measured again.
+that two fits with different seeds have in common (topics matched so that it is largest). Models
+take their turns in one job, with one thread each. What they found is kept in LISTS as it comes, and
+is not fitted again; ROWS are written anew of all that is there.
 """
 
 import argparse
 import json
 import logging
-from itertools import combinations
+from functools import partial
+from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ import tallyfold as tf
 from kept_rows import installed, listed, timed
 from rivals.topics import fit_lda, fit_nmf, fit_tomotopy, normalised
 from tallyfold.evaluation.words.cooccurrence import Cooccurrence
+from tallyfold.posterior.label_order import ORDERS, Weights, checked_order
 
 TOP, RELEVANCE = 10, 0.6
 
@@ -84,23 +86,43 @@ def documents_of(tensor, axes):
     return sparse.csr_matrix((tensor.counts, (document_N, word_N)), shape)
 
 
-def lists_of(fitted, tensor, documents_DV):
-    """Return the words of every topic by position, by what they are ranked by."""
+def found_in(fitted, documents_DV):
+    """Return what is kept of a fit: lists, or for our models what lists are made of."""
     if isinstance(fitted, np.ndarray):
-        probability_KV, lists = fitted, {}
-    else:
-        table = fitted.components("word", top=TOP)
-        table = table[table["name"] != "background"]
-        position_N = tensor.axis("word").positions(table["label"])
-        lists = {"listed": position_N.reshape(-1, TOP)}
-        on = table["component"].unique()
-        probability_KV = normalised(fitted.posterior_.mean("word").T[on])
+        return by_both(fitted, documents_DV)
+    factors, names = fitted.posterior_, fitted.component_names_
+    on = [k for k in np.flatnonzero(~factors.switched_off()) if names[k] != "background"]
+    mean_VK = factors.mean("word")
+    total_K = mean_VK.sum(axis=0)
+    return {
+        "probability_KV": (mean_VK / total_K).T[on],
+        "low_KV": (factors.quantile("word", 0.05) / total_K).T[on],
+        "share_K": factors.shares()[on],
+    }
+
+
+def lists_of(found, documents_DV):
+    """Return the words of every topic by position, by what they are ranked by."""
+    if "low_KV" not in found:
+        return {by: found[by] for by in ("probability", "relevance")}
+    probability_KV, low_KV = (
+        found[name].astype(np.float64) for name in ("probability_KV", "low_KV")
+    )
+    weights = Weights(probability_KV.T, low_KV.T, found["share_K"])
+    by, part = checked_order(None, None)
+    return by_both(probability_KV, documents_DV) | {"listed": first(ORDERS[by](weights, part).T)}
+
+
+def by_both(probability_KV, documents_DV):
+    """Return the first words by probability, and by relevance."""
     overall_V = np.asarray(documents_DV.sum(axis=0)).ravel() / documents_DV.sum()
     log_KV = np.log(np.maximum(probability_KV, 1e-300))
     relevance_KV = log_KV - (1 - RELEVANCE) * np.log(np.maximum(overall_V, 1e-300))
-    for by, value_KV in (("probability", probability_KV), ("relevance", relevance_KV)):
-        lists[by] = np.argsort(-value_KV, axis=1, kind="stable")[:, :TOP]
-    return lists
+    return {"probability": first(probability_KV), "relevance": first(relevance_KV)}
+
+
+def first(value_KV):
+    return np.argsort(-value_KV, axis=1, kind="stable")[:, :TOP].astype(np.int32)
 
 
 def scores_of(lists, labels, reference):
@@ -129,34 +151,48 @@ def stability_of(fits):
 
 
 def run(given):
-    """Fit and score what is not there yet; then the stability of what is."""
-    given.lists.mkdir(parents=True, exist_ok=True)
-    logging.disable(logging.WARNING)  # that components are switched off
+    """Fit what is not there yet."""
     for name in given.texts:
         prepared = None
-        for n_topics in given.topics:
-            for seed in range(given.seeds):
-                for model in installed(given.models, NEEDS):
-                    file = given.lists / f"{name}-{n_topics}-{model}-{seed}.npz"
-                    if file.exists():
-                        continue
-                    prepared = prepared or prepare(name, given.data)
-                    tensor, documents_DV, reference, labels = prepared
-                    fitted, cost = timed(
-                        lambda fit=MODELS[model], n=n_topics, s=seed: fit(
-                            tensor, documents_DV, n, s  # noqa: B023
-                        ),
-                        1,
-                    )
-                    lists = lists_of(fitted, tensor, documents_DV)
-                    np.savez_compressed(file, **lists)
-                    scores = scores_of(lists, labels, reference)
-                    keep(given.out, name, n_topics, model, seed=seed, **cost, **scores)
-            for model in given.models:
-                found = sorted(given.lists.glob(f"{name}-{n_topics}-{model}-[0-9]*.npz"))
-                fits = [dict(np.load(each)) for each in found]
-                if len(fits) > 1:
-                    keep(given.out, name, n_topics, model, fits=len(fits), **stability_of(fits))
+        for n_topics, seed in product(given.topics, range(given.seeds)):
+            for model in installed(given.models, NEEDS):
+                file = given.lists / f"{name}-{n_topics}-{seed}-{model}.npz"
+                if file.exists():
+                    continue
+                prepared = prepared or prepare(name, given.data)
+                fit = partial(MODELS[model], *prepared[:2], n_topics, seed)
+                fitted, cost = timed(fit, 1)
+                np.savez_compressed(
+                    file, **found_in(fitted, prepared[1]), seconds=cost["seconds"]
+                )
+                print(file.stem, f"{cost['seconds']:.1f} s", flush=True)
+
+
+def score(given):
+    """Write a line for each fit that is there, and one for the stability of several."""
+    rows = []
+    for name in TEXTS:
+        files = sorted(given.lists.glob(f"{name}-*.npz"))
+        if not files:
+            continue
+        _, documents_DV, reference, labels = prepare(name, given.data)
+        fits = {}
+        for file in files:
+            _, n_topics, seed, model = file.stem.split("-", 3)
+            found = dict(np.load(file))
+            lists = lists_of(found, documents_DV)
+            scores = scores_of(lists, labels, reference) | {"seconds": float(found["seconds"])}
+            key = {"text": name, "topics": int(n_topics), "model": model}
+            rows.append(key | {"seed": int(seed)} | scores)
+            fits.setdefault(tuple(key.values()), []).append(lists)
+        for key, several in fits.items():
+            if len(several) > 1:
+                names = dict(zip(("text", "topics", "model"), key, strict=True))
+                rows.append(names | {"fits": len(several)} | stability_of(several))
+    with given.out.open("w", encoding="utf-8") as file:
+        for row in rows:
+            plain = {k: round(v, 5) if isinstance(v, float) else v for k, v in row.items()}
+            file.write(json.dumps(plain | {"version": tf.__version__}) + "\n")
 
 
 def prepare(name, folder):
@@ -165,15 +201,6 @@ def prepare(name, folder):
     labels = np.array(tensor.axis("word").labels.to_pylist())
     reference = Cooccurrence.from_tensor(tensor, "word", texts.document)
     return tensor, documents_of(tensor, texts.document), reference, labels
-
-
-def keep(out, name, n_topics, model, **found):
-    """Add a line."""
-    plain = {k: round(v, 5) if isinstance(v, float) else v for k, v in found.items()}
-    line = {"text": name, "topics": n_topics, "model": model, **plain, "version": tf.__version__}
-    with out.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
-    print(line, flush=True)
 
 
 def main() -> None:
@@ -187,7 +214,11 @@ def main() -> None:
     parser.add_argument("--models", type=lambda text: text.split(";"), default=list(MODELS))
     parser.add_argument("--topics", type=listed((10, 20, 50), int), default=[10, 20, 50])
     parser.add_argument("--seeds", type=int, default=5)
-    run(parser.parse_args())
+    given = parser.parse_args()
+    given.lists.mkdir(parents=True, exist_ok=True)
+    logging.disable(logging.WARNING)  # that components are switched off
+    run(given)
+    score(given)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.data.markup import frame_html
 from tallyfold.data.split import split
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import InferenceError, ParameterError
@@ -51,7 +52,7 @@ class StabilityProgress(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stability:
     """How the components of a model fare in fits with other seeds on other cells.
 
@@ -98,6 +99,21 @@ class Stability:
                 "least": self.overlap_RK.min(axis=0),
                 "recurs": (self.overlap_RK >= RECURS).mean(axis=0),
             }
+        )
+
+    def __repr__(self) -> str:
+        table = self.table.drop(columns="sd").to_string(index=False, float_format="{:.2f}".format)
+        return f"{self._title}\n{table}"
+
+    def _repr_html_(self) -> str:
+        return frame_html(self._title, self.table)
+
+    @property
+    def _title(self) -> str:
+        return (
+            f"Stability of {self.model.name} in {len(self.fits)} fits: "
+            f"{int((self.table['recurs'] >= MOST).sum())} of {len(self.table)} components come "
+            "back in half of them"
         )
 
     def consensus(self, tensor: CountTensor) -> CountModel:

@@ -39,8 +39,8 @@ class FactorPrior(NamedTuple):
 
         Examples
         --------
-        >>> FactorPrior(0.5, 0.5).learnt(np.array([[2.0, 4.0]])).round(3)
-        np.float64(0.333)
+        >>> FactorPrior(0.5, 0.5).learnt(np.array([[2.0, 6.0]]))
+        0.25
         """
         if isinstance(self.shape, float) or isinstance(self.rate, float):
             return float(1 / mean_DK.mean())
