@@ -30,6 +30,9 @@ def step_for(tensor, family="poisson", **rest):
     )
 
 
+ALL = slice(None)
+
+
 def svi_for(sweeps, n_entities, n_iterations=10, **rest):
     return SVIStep(sweeps, n_iterations, n_entities, 10**9, **rest)
 
@@ -53,10 +56,10 @@ def test_what_a_few_entities_say_of_the_other_axes_is_unbiased(tensor, family, a
     state = svi.sweeps.start()
     seen = np.flatnonzero(svi.sweeps.cells.seen[0])
     single = [
-        svi._updated(axis, *part_of(state, svi, np.array([entity])), float(len(seen)))
-        for entity in seen
+        svi._updated(axis, *part_of(state, svi, one), one, float(len(seen)))
+        for one in seen[:, None]
     ]
-    everything = svi._updated(axis, *part_of(state, svi, slice(None)), 1.0)
+    everything = svi._updated(axis, *part_of(state, svi, ALL), ALL, 1.0)
     for name in ("shape_DK", "rate_DK"):
         mean_DK = np.mean([getattr(table, name) for table in single], axis=0)
         np.testing.assert_allclose(mean_DK, getattr(everything, name), rtol=1e-9)
@@ -65,8 +68,8 @@ def test_what_a_few_entities_say_of_the_other_axes_is_unbiased(tensor, family, a
 def test_the_bound_of_all_entities_is_the_bound(tensor):
     svi = svi_for(step_for(tensor), 10**6)
     state = svi.sweeps.start()
-    now, cells = part_of(state, svi, slice(None))
-    assert svi._bound(now, cells, 1.0) == pytest.approx(svi.sweeps.bound(state), rel=1e-12)
+    now, cells = part_of(state, svi, ALL)
+    assert svi._bound(now, cells, ALL, 1.0) == pytest.approx(svi.sweeps.bound(state), rel=1e-12)
 
 
 def test_in_the_end_all_entities_have_the_update_that_their_cells_give(tensor, monkeypatch):

@@ -15,6 +15,7 @@ from tallyfold.inference.fit.state_arrays import to_arrays
 from tallyfold.inference.head import cells
 from tallyfold.inference.occurrence import held_out, phases, step
 
+GUIDED = {"seeds": {"first": {"axis_0": ["axis_0-00", "axis_0-01"], "axis_1": ["axis_1-02"]}}, "background": True}
 FITS = {
     "bptf": lambda: tf.BPTF(n_components=3, max_iter=8, tol=0.0),
     "bptf, learnt dispersion": lambda: tf.BPTF(
@@ -23,6 +24,12 @@ FITS = {
     "bptf, zeros observed": lambda: tf.BPTF(n_components=3, zeros="observed", max_iter=6, tol=0.0),
     "bptf, gate": lambda: tf.BPTF(
         n_components=3, zeros="observed", gate="auto", max_iter=6, tol=0.0
+    ),
+    "bptf, guided": lambda: tf.BPTF(
+        n_components=3, zeros="observed", gate="auto", max_iter=6, tol=0.0, **GUIDED
+    ),
+    "complete logs, guided": lambda: tf.VAEBPTF(
+        zeros="observed", n_components=3, max_iter=6, amount="negative-binomial", **GUIDED
     ),
     "bptf, compiled": lambda: tf.BPTF(n_components=3, max_iter=4, tol=0.0, backend="numba"),
     "head": lambda: tf.VAEBPTF(zeros="missing", n_components=2, max_iter=6),

@@ -27,6 +27,7 @@ from tallyfold.cli.reproduce import reproduce
 from tallyfold.cli.search import rank, tune
 from tallyfold.cli.stability import stability
 from tallyfold.cli.terminal import end_quietly_with_the_reader, say_aside
+from tallyfold.cli.topics import topics
 from tallyfold.errors import (
     ConvergenceWarning,
     DroppedWarning,
@@ -96,7 +97,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Start": (demo, describe, convert, split),
     "Fit and compare": (fit, compare, tune, rank),
     "Ask a model": (score, predict, surprise, fold_in, update, report),
-    "Components": (components, explain, top, profile, stability, edit),
+    "Components": (components, explain, top, profile, topics, stability, edit),
     "The paper": (reproduce,),
 }
 """The verbs, in the order and the groups that the help shows."""

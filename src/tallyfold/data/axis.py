@@ -271,7 +271,9 @@ def axis_number(axes: Sequence[Axis], name: str) -> int:
     """Return the position of the axis with this name."""
     names = [axis.name for axis in axes]
     if name not in names:
-        raise LabelError(f"there is no axis {name!r}; there are {', '.join(names)}.")
+        close = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise LabelError(f"there is no axis {name!r}; there are {', '.join(names)}.{hint}")
     return names.index(name)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.data.markup import frame_html
 from tallyfold.data.split import split
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import InferenceError, ParameterError
@@ -19,10 +20,10 @@ from tallyfold.evaluation.search.cross_validation import (
     fresh_model,
     metric_for,
 )
-from tallyfold.inference.schemes.guide import Guide
+from tallyfold.inference.cells.validation import hold_out
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import checked_tensor
-from tallyfold.models.gamma_model import SweptModel
+from tallyfold.models.guided import GuidedModel
 from tallyfold.models.parameters import SEED, check_parameters, integer, number
 from tallyfold.posterior.matching import (
     MOST,
@@ -51,7 +52,7 @@ class StabilityProgress(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stability:
     """How the components of a model fare in fits with other seeds on other cells.
 
@@ -100,20 +101,36 @@ class Stability:
             }
         )
 
+    def __repr__(self) -> str:
+        table = self.table.drop(columns="sd").to_string(index=False, float_format="{:.2f}".format)
+        return f"{self._title}\n{table}"
+
+    def _repr_html_(self) -> str:
+        return frame_html(self._title, self.table)
+
+    @property
+    def _title(self) -> str:
+        return (
+            f"Stability of {self.model.name} in {len(self.fits)} fits: "
+            f"{int((self.table['recurs'] >= MOST).sum())} of {len(self.table)} components come "
+            "back in half of them"
+        )
+
     def consensus(self, tensor: CountTensor) -> CountModel:
         """Fit the model again, from the components that recur in at least half of the fits.
 
         Components of all fits that are alike make a group; the centre of each group is where a
         component starts. Those that do not recur are left out, so that it has as many components
-        as recur. If a model with what recurs in a third of the fits predicts the cells that it
-        holds out for itself better, it is that one.
+        as recur. If a model with what recurs in a third of the fits, or one that has as many
+        components as the model, the others from random starts, predicts the cells that it holds
+        out for itself better, it is that one; none of the fits has seen these cells.
 
         Parameters
         ----------
         tensor
             What to fit to: the cells that `stability` was given.
         """
-        if not isinstance(self.model, SweptModel):
+        if not isinstance(self.model, GuidedModel):
             raise ParameterError(
                 f"{type(self.model).__name__} cannot start from given components; BPTF and VAEBPTF "
                 "can. Ask for the stability of one of these."
@@ -124,26 +141,34 @@ class Stability:
                 f"no component recurs in half of {len(self.fits)} fits. Fit with fewer components, "
                 "or to more cells."
             )
-        wider = self._refitted(tensor, SOME, more_than=model.posterior_.n_components)
-        if wider is not None and _is_better(wider, model):  # something needed was left out
-            model = wider
-        own = Profiles.of(model.posterior_)
+        for least, filled in ((SOME, False), (MOST, True)):
+            wider = self._refitted(tensor, least, filled, model.fitted_.parameters["n_components"])
+            if wider is not None and _is_better(wider, model):  # something needed was left out
+                model = wider
+        own = profiles_of(model)
         return with_stability(model, np.stack([matched_overlaps(own, f) for f in self.fits]))
 
-    def _refitted(self, tensor: CountTensor, least: float, more_than: int = 0) -> SweptModel | None:
+    def _refitted(
+        self, tensor: CountTensor, least: float, filled: bool = False, more_than: int = 0
+    ) -> GuidedModel | None:
         """Fit from the centres of components that recur in a share of the fits; None if too few.
 
-        The cells that the model held out for itself are held out again.
+        If `filled`, further components start at random. The cells that the model held out for
+        itself are held out again.
         """
         centres = recurring(self.fits, least)
-        if centres is None or len(centres.share_K) <= more_than:
+        if centres is None:
             return None
-        assert isinstance(self.model, SweptModel)
-        given: dict[str, Any] = {"n_components": len(centres.share_K)}
+        assert isinstance(self.model, GuidedModel)
+        asked = self.model.fitted_.parameters["n_components"]
+        guide, n_components = self.model.guide_from(centres, asked if filled else None)
+        if n_components <= more_than:
+            return None
+        given: dict[str, Any] = {"n_components": n_components}
         if "gate" in self.model.fitted_.parameters:
             given["gate"] = self.model.gate_ or "none"
         plain = type(self.model)(**(self.model.fitted_.parameters | given))
-        model = plain.starting_from(Guide.from_profiles(centres.weights, centres.share_K))
+        model = plain.starting_from(guide)
         fit_whole(model, tensor)
         return model
 
@@ -167,7 +192,7 @@ def stability(
     """Fit a model again and again, and see which of its components come back.
 
     Every fit has another seed and sees another share of the cells; the cells hidden from it score
-    it. Components of two fits are matched by the overlap of what they say of all labels of all axes
+    it. Cells that the model held out for itself, to stop or to learn from, are given to none. Components of two fits are matched by the overlap of what they say of all labels of all axes
     (`model.similar`), so that the sum of overlaps is largest (the Hungarian method).
 
     Parameters
@@ -205,21 +230,22 @@ def stability(
     reference = _reference(model, checked_tensor(tensor))
     plain = fresh_model(type(reference)(**reference.fitted_.parameters))
     hidden = hidden_from([plain], tensor)
+    kept = _not_held_out(reference, tensor)
     parts = [
-        split(tensor, 1 - share, cells=hidden, random_state=random_state + run)
+        split(kept, 1 - share, cells=hidden, random_state=random_state + run)
         for run in range(runs)
     ]
     judged = CrossValidation(
         plain, parts, metric_for(plain, metric, tensor, hidden), random_state, hidden
     )
-    own, rows = Profiles.of(reference.posterior_), []
+    own, rows = profiles_of(reference), []
     fits: list[Profiles] = []
     seed = plain.get_params().get("random_state", 0) + 1
     for run in range(runs):
         score = judged.score(
             {"random_state": seed},
             run,
-            keep=lambda again: fits.append(Profiles.of(again.posterior_)),
+            keep=lambda again: fits.append(profiles_of(again)),
         )
         rows.append((seed + run, len(fits[-1].share_K), score))
         if callback is not None:
@@ -232,6 +258,25 @@ def stability(
         overlap_RK,
         fits,
     )
+
+
+def profiles_of(model: CountModel) -> Profiles:
+    """Return what a model's components say of labels, with the names that were asked for."""
+    names: tuple[str | None, ...] = ()
+    if isinstance(model, GuidedModel):
+        asked = {name for name in model.asked_names() if name is not None}
+        names = tuple(name if name in asked else None for name in model.component_names_)
+    return Profiles.of(model.posterior_, names if any(names) else ())
+
+
+def _not_held_out(model: CountModel, tensor: CountTensor) -> CountTensor:
+    """Return the cells that a model does not hold out for itself.
+
+    A consensus holds the same ones out. It starts from the fits: had they seen these cells, it
+    would know them from its start, stop too early, and be too sure of what it learns from them.
+    """
+    zeros = model._observed and model.holds_out_zeros
+    return hold_out(tensor, model._validation_share(), model._seed, None, zeros)[0]
 
 
 def _reference(asked: str | type[CountModel] | CountModel, tensor: CountTensor) -> CountModel:

@@ -120,6 +120,10 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Turn the last state into the result, given the phases that made it."""
         return self._make_fitted(state, axes, cells)
 
+    def _named(self, fitted: Fitted) -> Fitted:
+        """Return a fit with the names of components that were asked for, before any is known."""
+        return fitted
+
     @property
     def _iteration_limit(self) -> int | None:
         """The limit of iterations of all phases together; None: the sum of their own limits."""
@@ -307,7 +311,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             # what was fitted is the rate times the share of cells that is not hidden
             fitted = replace(fitted, calibration=Calibration(scale=1 / cells.share))
         return replace(
-            with_head(by_size(fitted), outcome, phases),
+            with_head(by_size(self._named(fitted)), outcome, phases),
             history=tuple(outcome.history),
             n_iter=outcome.n_iter,
             reason=outcome.reason,

@@ -14,14 +14,15 @@ from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
 from tallyfold.inference.schemes.gate import Axes, gate_choice, possible_gates
+from tallyfold.inference.schemes.guide import Guide
 from tallyfold.models.complete_logs import Gate, gates_of, plain_gate, refuse_ignored_gate
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.gamma_model import SweptModel
+from tallyfold.models.guided import GuidedModel
 from tallyfold.models.parameters import NonNegative, PositiveInt
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BPTF(SweptModel):
+class BPTF(GuidedModel):
     """Bayesian Poisson tensor factorization: Gamma factors, found by variational inference.
 
     Parameters
@@ -106,16 +107,17 @@ class BPTF(SweptModel):
         self, tensor: CountTensor, cells: TrainingCells, held_out: CountTensor | None
     ) -> Sequence[Phase]:
         gates = () if self.gate == "none" else gates_of(self.gate, tensor)
-        return self._phases(cells, held_out, gates)
+        return self._phases(cells, held_out, gates, self._guide_for(tensor.axes))
 
     def _phases(
         self,
         cells: TrainingCells,
         held_out: CountTensor | None,
         gates: Sequence[Axes | None] = (),
+        guide: Guide | None = None,
     ) -> Sequence[Phase]:
         gates = possible_gates(gates, cells)
-        step = self._sweeps(cells, held_out, self.n_components, self.likelihood, gates)
+        step = self._sweeps(cells, held_out, self.n_components, self.likelihood, gates, guide)
         rules = StoppingRules(self.max_iter, self.tol, self.patience, warns=True)
         if len(gates) < 2 or held_out is None:
             return [Phase("sweeps", step, step.start, rules)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tallyfold.data.axis_course import order_words
 from tallyfold.data.markup import html_facts
 from tallyfold.errors import printable
-from tallyfold.models.fitted import Fitted
+from tallyfold.models.fitted import EditRecord, Fitted
 from tallyfold.posterior.count_head import CountHead
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def facts_of(model: FittedModel) -> dict[str, Any]:
         "validation score": fitted.validation_score,
         "data": {"fingerprint": record.data, "cells": record.cells, "total": record.total},
         "taken in": record.taken_in,
+        "edits": [list(edit) for edit in fitted.edits],
         "held out": None if record.held_out is None else record.document()["held_out"],
         "versions": dict(record.versions),
     }
@@ -108,12 +109,20 @@ def _lines(model: FittedModel, facts: dict[str, Any]) -> dict[str, str]:
         "validation score": "" if score is None else f"{score:.4g}",
         "data": f"{record.cells:,} cells, total {record.total:,}, fingerprint {record.data}",
         "taken in since": f"{record.taken_in:,} cells" if record.taken_in else "",
+        "edits": "; ".join(map(_edit_words, model.fitted_.edits)),
         **_score_lines(model),
         "versions": ", ".join(f"{name} {number}" for name, number in record.versions.items()),
     }
     if not record.data:
         del found["data"]
     return {name: text for name, text in found.items() if text}
+
+
+def _edit_words(edit: EditRecord) -> str:
+    """Say what was done to components, and what that changed."""
+    if edit.before is None or edit.after is None:
+        return edit.what
+    return f"{edit.what} (score {edit.before:.4f} before, {edit.after:.4f} after)"
 
 
 def _score_lines(model: FittedModel) -> dict[str, str]:
@@ -177,6 +186,11 @@ def _head_words(head: CountHead) -> str:
 
 def text_of(value: Any) -> str:
     """Return a parameter's value as text."""
+    if isinstance(value, dict):  # seeds
+        return "; ".join(
+            f"{name}: " + ", ".join(f"{axis} {text_of(labels)}" for axis, labels in asked.items())
+            for name, asked in value.items()
+        )
     if isinstance(value, list | tuple):
         return ", ".join(
             " × ".join(map(str, each)) if isinstance(each, list | tuple) else str(each)

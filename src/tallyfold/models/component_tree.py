@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.errors import ParameterError
+from tallyfold.data.markup import titled
+from tallyfold.errors import ParameterError, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ComponentTree:
     """Components, joined two groups at a time, the most alike first.
 
@@ -44,6 +46,13 @@ class ComponentTree:
         distance_P = np.sqrt(1 - overlap_KK[np.triu_indices(len(numbers), 1)])
         links_L4 = optimal_leaf_ordering(linkage(distance_P, "average"), distance_P)
         return cls(tuple(numbers), tuple(names), links_L4)
+
+    def __repr__(self) -> str:
+        return "\n".join(["Components, the most alike side by side", "", *self.lines()])
+
+    def _repr_html_(self) -> str:
+        lines = "\n".join(html.escape(printable(line)) for line in self.lines())
+        return titled("Components, the most alike side by side", f"<pre>{lines}</pre>")
 
     def groups(self, number: int) -> list[list[int]]:
         """Return so many groups of components that are alike, by their numbers."""

@@ -11,7 +11,7 @@ from tallyfold.models import explaining
 from tallyfold.models.component_tree import ComponentTree
 from tallyfold.models.editing import Edit, edited, in_words, names_of
 from tallyfold.models.fitted import EditRecord, Fitted
-from tallyfold.posterior.component_names import Component, number_of
+from tallyfold.posterior.component_names import BACKGROUND, Component, number_of
 from tallyfold.posterior.factors import SWITCHED_OFF, Factors
 from tallyfold.posterior.label_order import By
 
@@ -57,6 +57,9 @@ class HasComponents:
     ) -> pd.DataFrame:
         """Return the first labels of each component on an axis, largest component first.
 
+        The background of a model that has one comes last. Its labels are those it expects most of,
+        with a gate by the multipliers of the gate as well: what is common, not what sets it apart.
+
         Parameters
         ----------
         axis, top
@@ -78,6 +81,8 @@ class HasComponents:
         )
         names = self.component_names_
         frame.insert(1, "name", [names[number] for number in frame["component"]])
+        if BACKGROUND in names:
+            frame = explaining.with_background(frame, self.fitted_, axis, top)
         if known := self.fitted_.component_stability:
             frame.insert(3, "stability", [known[number] for number in frame["component"]])
         return frame

@@ -10,7 +10,7 @@ import numpy as np
 
 from tallyfold.errors import NoFactorsError, ParameterError
 from tallyfold.models.fitted import Fitted
-from tallyfold.posterior.component_names import Component, numbers_of, renamed
+from tallyfold.posterior.component_names import BACKGROUND, Component, numbers_of, renamed
 
 
 class Edit(NamedTuple):
@@ -47,11 +47,18 @@ def names_of(fitted: Fitted) -> list[str]:
 
 
 def by_size(fitted: Fitted) -> Fitted:
-    """Return a fit whose components are in the order of their size: their numbers are ranks."""
+    """Return a fit whose components are in the order of their size: their numbers are ranks.
+
+    The background is the last of those that are not switched off.
+    """
     if fitted.factors is None:
         return fitted
-    order = fitted.factors.by_size()
-    return _combined(fitted, [[int(number)] for number in order])
+    order = fitted.factors.by_size().tolist()
+    if BACKGROUND in fitted.component_names:
+        background = fitted.component_names.index(BACKGROUND)
+        off_K = fitted.factors.switched_off()
+        order.sort(key=lambda k: (bool(off_K[k]), k == background))
+    return _combined(fitted, [[number] for number in order])
 
 
 def edited(fitted: Fitted, edit: Edit) -> Fitted:

@@ -20,12 +20,14 @@ from tallyfold.inference.encoders.step import MOST_CELLS, EncoderStep, first_par
 from tallyfold.inference.fit.loop import Outcome, Phase
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
+from tallyfold.inference.schemes.guide import Guide
 from tallyfold.inference.schemes.likelihood_choice import SWEEPS as CHOICE_SWEEPS
 from tallyfold.inference.schemes.likelihood_choice import LikelihoodChoice
 from tallyfold.inference.schemes.svi import SVIState, SVIStep
 from tallyfold.models.axis_sets import Interactions, axis_positions
 from tallyfold.models.fitted import Fitted, TrainedEncoders
-from tallyfold.models.gamma_model import SweptModel, with_fisher_widths
+from tallyfold.models.gamma_model import with_fisher_widths
+from tallyfold.models.guided import GuidedModel
 from tallyfold.models.parameters import NonNegative, PositiveInt, choose_likelihood, number
 
 HIDDEN_UNITS = 8
@@ -41,7 +43,7 @@ BATCH_WINDOW = 4
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class EncodedModel(SweptModel):
+class EncodedModel(GuidedModel):
     """Base of VAE-BPTF: its factors where zeros are missing."""
 
     n_components: PositiveInt = 10
@@ -82,8 +84,10 @@ class EncodedModel(SweptModel):
         share = self.max_iter // 2 if self.batch_entities is None else self.max_iter * 2 // 3
         return min(SWEEPS, max(1, share))
 
-    def _phases(self, cells: TrainingCells, held_out: CountTensor | None) -> Sequence[Phase]:
-        sweeps = self._sweeps(cells, held_out, self.n_components, self._family)
+    def _phases(
+        self, cells: TrainingCells, held_out: CountTensor | None, guide: Guide | None = None
+    ) -> Sequence[Phase]:
+        sweeps = self._sweeps(cells, held_out, self.n_components, self._family, guide=guide)
         few = sweeps.validation is None or sweeps.validation.cells.n_cells < LEAST_HELD_OUT
         choice = self._choice(sweeps) if sweeps.validation is not None else []
         begin = choice[0].step.chosen if choice else sweeps.start  # type: ignore[attr-defined]

@@ -15,8 +15,11 @@ from tallyfold.errors import LabelError, ParameterError
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.models.cells import cell_positions, counts_like
 from tallyfold.models.component_tree import ComponentTree
+from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import check_parameters, integer, number
+from tallyfold.posterior.component_names import BACKGROUND
 from tallyfold.posterior.factors import Factors
+from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.likeness import overlaps, overlaps_by_axis
 
 if TYPE_CHECKING:
@@ -54,6 +57,37 @@ def examples(
     }
     total_P = np.bincount(row_N.ravel(), counts.counts, len(keys_PM)).astype(np.int64)
     return pd.DataFrame(labels | {"count": total_P[order], "share": share_P[order]})
+
+
+def with_background(frame: pd.DataFrame, fitted: Fitted, axis: str, top: int) -> pd.DataFrame:
+    """Return a list of components in which the background is last, by what it expects of labels.
+
+    With a gate its factors say what is common beyond the gate; the gate's part is put in here, into
+    weights and intervals alike.
+    """
+    import pandas as pd
+
+    own = frame[frame["name"] == BACKGROUND]
+    if own.empty:
+        return frame
+    factors, component = fitted.factors, int(own["component"].iloc[0])
+    assert factors is not None
+    number, column = factors.axis_number(axis), slice(component, component + 1)
+    mean_D = factors.mean(axis)[:, component]
+    expected_D = mean_D
+    if isinstance(factors, GammaFactors):
+        expected_D = factors.expected(fitted.gate is not None, column)[number][:, 0]
+    total = max(expected_D.sum(), 1e-300)
+    order = np.argsort(-expected_D, kind="stable")[:top]
+    weight_T = expected_D[order] / total
+    ends = [factors.quantile(axis, p)[order, component] for p in (0.05, 0.95)]
+    low_T, high_T = (weight_T * end_T / np.maximum(mean_D[order], 1e-300) for end_T in ends)
+    labels = factors.labels[number].take(order).to_pandas()
+    new = own.head(1).loc[own.index[:1].repeat(len(order))].reset_index(drop=True)
+    new = new.assign(
+        rank=np.arange(1, len(order) + 1), label=labels, weight=weight_T, low=low_T, high=high_T
+    )
+    return pd.concat([frame[frame["name"] != BACKGROUND], new], ignore_index=True)
 
 
 def _chosen_axes(factors: Factors, of: Sequence[str] | None) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -82,18 +82,6 @@ class SweptModel(GammaModel):
     amount: Amount = "negative-binomial"
     scale: Scale = "auto"
 
-    _guide: ClassVar[Guide | None] = None
-    """What components start from; set on a model by `starting_from`."""
-
-    def starting_from(self, guide: Guide) -> Self:
-        """Return a model, not fitted yet, whose components start from what is known of them.
-
-        It must have decided how zeros are taken.
-        """
-        model = type(self)(**self.get_params())
-        model.__dict__["_guide"] = guide
-        return model
-
     def _check(self, tensor: CountTensor, *rest: Any) -> None:
         super()._check(tensor, *rest)
         if isinstance(self.scale, list | tuple) and self.amount != "head":
@@ -127,6 +115,7 @@ class SweptModel(GammaModel):
         n_components: int,
         family: str,
         gates: Sequence[Axes | None] = (),
+        guide: Guide | None = None,
     ) -> CAVIStep:
         looked_at = None
         if self._observed and held_out is not None:
@@ -144,7 +133,7 @@ class SweptModel(GammaModel):
             validation=None if self._observed else self._validation_cells(held_out),
             held_out=looked_at,
             gates=gates,
-            guide=self._guide,
+            guide=guide,
         )
 
     def _informed(self, cells: TrainingCells) -> list[npt.NDArray[np.bool_]]:

@@ -249,7 +249,7 @@ class VAEBPTF(EncodedModel, TakesNewCells):
         self, tensor: CountTensor, cells: TrainingCells, held_out: CountTensor | None
     ) -> Sequence[Phase]:
         if not self._observed:
-            return self._phases(cells, held_out)
+            return self._phases(cells, held_out, self._guide_for(tensor.axes))
         most = PASSES if self.max_iter is None else self.max_iter
         tol = PASSES_TOL if self.tol is None else self.tol
         settings = Settings(
@@ -263,7 +263,7 @@ class VAEBPTF(EncodedModel, TakesNewCells):
             self._seed,
             self.backend,
             self.batch_entities,
-            self._guide,
+            self._guide_for(tensor.axes),
         )
         return occurrence_phases(tensor, cells, held_out, settings)
 

@@ -8,6 +8,7 @@ Axes whose labels are words come before those of numbers, dates and identifiers 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -26,8 +27,13 @@ TELLING = 0.5
 LOOKED_AT = 200
 """Labels that are looked at to tell whether an axis has words."""
 LONGEST_LABEL, LONGEST_NAME = 24, 80
+STEP = re.compile(r"[./\\:]+")
+"""What parts the steps of a path or of a dotted name."""
 SURE = 1.645
 """Standard deviations to the lower end of a 90 % interval."""
+
+BACKGROUND = "background"
+"""The name of the component of what is common everywhere, in models that have one."""
 
 Component = int | str
 """A component, by its number or by its name."""
@@ -111,8 +117,21 @@ def in_words(label: Any) -> str:
 
 
 def _short(label: Any) -> str:
+    """Write a label, a long one by its beginning; a path by its end, where paths differ.
+
+    Examples
+    --------
+    >>> _short("distutils.command.build_ext"), _short("an ordinary label that is very long")
+    ('…command.build_ext', 'an ordinary label that …')
+    """
     text = in_words(label)
-    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
+    if len(text) <= LONGEST_LABEL:
+        return text
+    if " " not in text and (steps := [m.end() for m in STEP.finditer(text)]):
+        start = next((n for n in steps if len(text) - n < LONGEST_LABEL), steps[-1])
+        if 0 < len(text) - start:
+            return f"…{text[start:][-LONGEST_LABEL + 1 :]}"
+    return f"{text[: LONGEST_LABEL - 1]}…"
 
 
 # -- names that are given -----------------------------------------------------------------------

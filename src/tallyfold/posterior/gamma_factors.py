@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,15 +74,23 @@ class GammaFactors(Factors):
 
     def combined(self, groups: Sequence[Sequence[int]], gated: bool = False) -> GammaFactors:
         """Return factors of new components, each made of a group of the old ones."""
+        gammas = combined_gammas(self.gammas, groups, self._sums_of(gated))
+        return GammaFactors(self.names, self.labels, gammas)
+
+    def expected(self, gated: bool, components: slice) -> list[Floats]:
+        """Return what components expect of every label, on every axis.
+
+        `gated` tells whether the first multipliers are those of a gate, which has its part in it.
+        """
+        means = [mean_DK[:, components] for mean_DK in self.gammas.means]
+        sums = self._sums_of(gated)(means)
+        return [(mean_DK * sums.exposure(axis))[:-1] for axis, mean_DK in enumerate(means)]
+
+    def _sums_of(self, gated: bool) -> Callable[[Sequence[Floats]], ClosedSums]:
         sizes = [len(table.shape_DK) - 1 for table in self.gammas.axes]
         seen = [np.arange(size + 1) < size for size in sizes]
         gate = gate_pairs(self.gammas.derived[0]) if gated else ()
-
-        def sums_of(means: Sequence[Floats]) -> ClosedSums:
-            return ClosedSums(means, seen, 1.0, *gate)
-
-        gammas = combined_gammas(self.gammas, groups, sums_of)
-        return GammaFactors(self.names, self.labels, gammas)
+        return lambda means: ClosedSums(means, seen, 1.0, *gate)
 
     @classmethod
     def from_arrays(

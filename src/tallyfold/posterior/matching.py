@@ -28,32 +28,55 @@ class Profiles(NamedTuple):
         Per axis, each label's share of a component (labels x components).
     share_K
         Each component's share of the rate.
+    names
+        What was asked for by name, such as a seeded component; None for the others. Empty: nothing.
     """
 
     weights: tuple[Floats, ...]
     share_K: Floats
+    names: tuple[str | None, ...] = ()
 
     @classmethod
-    def of(cls, factors: Factors) -> Profiles:
+    def of(cls, factors: Factors, names: Sequence[str | None] = ()) -> Profiles:
         """Take the components of a fit that are not switched off."""
         on_K = ~factors.switched_off()
         means = [factors.mean(name)[:, on_K] for name in factors.names]
         weights = [mean_DK / np.maximum(mean_DK.sum(axis=0), 1e-300) for mean_DK in means]
-        return cls(tuple(weights), factors.shares()[on_K])
+        named = [name for name, on in zip(names, on_K, strict=False) if on]
+        return cls(tuple(weights), factors.shares()[on_K], tuple(named))
+
+    @property
+    def known_names(self) -> tuple[str | None, ...]:
+        """The names, one for each component."""
+        return self.names or (None,) * len(self.share_K)
 
 
 def matched_overlaps(own: Profiles, other: Profiles) -> Floats:
     """Return the overlap of each component with its partner in another fit; 0 without one.
 
-    Partners are those with the largest sum of overlaps, each component having one at most.
+    Partners are those with the largest sum of overlaps, each component having one at most. Of
+    components that were asked for by name, those of the same name are partners.
     """
     from scipy.optimize import linear_sum_assignment
 
     overlap_KL = overlaps(own.weights, other.weights)
     found_K = np.zeros(len(own.share_K))
-    rows, columns = linear_sum_assignment(overlap_KL, maximize=True)
+    same_KL, different_KL = _by_name(own.known_names, other.known_names)
+    overlap_KL[different_KL] = 0.0
+    # two is more than any two other pairs could have
+    rows, columns = linear_sum_assignment(overlap_KL + 2.0 * same_KL, maximize=True)
     found_K[rows] = overlap_KL[rows, columns]
     return found_K
+
+
+def _by_name(
+    own: Sequence[str | None], other: Sequence[str | None]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return which pairs have the same name, and which have two different ones."""
+    pairs = [[(a, b) for b in other] for a in own]
+    same = [[a is not None and a == b for a, b in row] for row in pairs]
+    different = [[None not in (a, b) and a != b for a, b in row] for row in pairs]
+    return np.array(same, dtype=bool), np.array(different, dtype=bool)
 
 
 def mutual_overlaps(fits: Sequence[Profiles]) -> Floats:
@@ -73,8 +96,9 @@ def recurring(fits: Sequence[Profiles], least: float = MOST) -> Profiles | None:
 
     Components of all fits are joined, the most alike first, by the average distance of groups, as
     long as this is that of an overlap of `RECURS`. Components of one fit count as wholly different:
-    a fit that tells two apart speaks against joining them. A centre has the mean of what the
-    components of a group say of labels, and of their shares in the fits that have them.
+    a fit that tells two apart speaks against joining them; components of the same name are one
+    group. A centre has the mean of what the components of a group say of labels, and of their
+    shares in the fits that have them.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
 
@@ -85,7 +109,10 @@ def recurring(fits: Sequence[Profiles], least: float = MOST) -> Profiles | None:
     if len(fit_P) < 2:
         return None
     distance_PP = np.sqrt(1 - overlaps(pooled, pooled))
-    distance_PP[fit_P[:, None] == fit_P] = 1.0
+    names = [name for fit in fits for name in fit.known_names]
+    same_PP, different_PP = _by_name(names, names)
+    distance_PP[different_PP | (fit_P[:, None] == fit_P)] = 1.0
+    distance_PP[same_PP] = 0.0
     links = linkage(distance_PP[np.triu_indices(len(fit_P), 1)], "average")
     group_P = fcluster(links, np.sqrt(1 - RECURS), "distance")
     kept = [
@@ -99,4 +126,5 @@ def recurring(fits: Sequence[Profiles], least: float = MOST) -> Profiles | None:
         np.stack([weight_DP[:, rows].mean(axis=1) for rows in kept], axis=1) for weight_DP in pooled
     ]
     share_K = np.array([share_P[rows].sum() / len(set(fit_P[rows])) for rows in kept])
-    return Profiles(tuple(weights), share_K / share_K.sum())
+    known = [next((names[row] for row in rows if names[row]), None) for rows in kept]
+    return Profiles(tuple(weights), share_K / share_K.sum(), tuple(known))

@@ -29,8 +29,9 @@ from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.schemes.dispersion import best_dispersion, is_power_of_two
+from tallyfold.inference.schemes.factor_prior import FactorPrior
 from tallyfold.inference.schemes.gate import Axes, Gate, GateState, gate_posterior
-from tallyfold.inference.schemes.guide import Guide, first_factors
+from tallyfold.inference.schemes.guide import Guidance, Guide
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.posterior.closed_sums import ClosedSums
 from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
@@ -118,6 +119,21 @@ class CAVIStep:
     def _gates(self) -> list[Gate]:
         return [Gate(axes, self.cells) for axes in self.gates]
 
+    @cached_property
+    def guidances(self) -> list[Guidance]:
+        """For each gate, or once, the priors of all axes, and the start."""
+        return [
+            Guidance(
+                self.guide, self.cells, self.n_components, self.prior_shape,
+                zeros_observed=self.zeros_observed, gate=axes,
+            )
+            for axes in self.gates or (None,)
+        ]  # fmt: skip
+
+    def prior(self, state: CAVIState, axis: int) -> FactorPrior:
+        """Return the prior of an axis's factors, given the gate of a state."""
+        return self.guidances[0 if state.gate is None else state.gate.number].priors[axis]
+
     def start(self, previous: object = None) -> CAVIState:
         """Draw factors close to one, scaled so that the mean rate is the mean count."""
         rng = np.random.default_rng([self.seed, 0])
@@ -128,12 +144,14 @@ class CAVIStep:
         mean_count = max(cells.total_count / n_cells, 1e-12)
         scale = (mean_count / self.n_components) ** (1 / cells.n_axes)
         prior_rate = 1 / scale if self.prior_rate is None else self.prior_rate / self.prior_shape
-        tables = []
-        for axis, size in enumerate(cells.shape):
-            noise_DK = rng.gamma(START_SHAPE, 1 / START_SHAPE, (size, self.n_components))
-            noise_DK = first_factors(self.guide, axis, noise_DK)
-            shape_DK = np.full_like(noise_DK, START_SHAPE)
-            tables.append(GammaTable(shape_DK, START_SHAPE / (scale * noise_DK)))
+        noises = [
+            rng.gamma(START_SHAPE, 1 / START_SHAPE, (size, self.n_components))
+            for size in cells.shape
+        ]
+        tables = [
+            GammaTable(np.full_like(first_DK, START_SHAPE), START_SHAPE / (scale * first_DK))
+            for first_DK in self.guidances[self.gate if self.gates else 0].first(noises)
+        ]
         dispersion = 1.0 if self.dispersion is None else self.dispersion
         return CAVIState(
             GammaPosterior(tuple(tables)),
@@ -148,11 +166,12 @@ class CAVIStep:
         posterior, prior_rate_M = state.posterior, state.prior_rate_M.copy()
         terms = self.terms(state, self.cells)
         for axis in range(self.cells.n_axes):
-            prior_rate = float(prior_rate_M[axis])
-            table = self.updated(axis, posterior, prior_rate, terms, state.dispersion)
+            prior = self.prior(state, axis)
+            at = prior.at(float(prior_rate_M[axis]))
+            table = self.updated(axis, posterior, at, terms, state.dispersion)
             posterior = posterior.replace(axis, table)
             if self.prior_rate is None:
-                prior_rate_M[axis] = 1 / table.mean_DK.mean()
+                prior_rate_M[axis] = prior.learnt(table.mean_DK)
         new = replace(state, posterior=posterior, prior_rate_M=prior_rate_M)
         new = self.with_dispersion(self.with_gate(new, iteration), self.cells, iteration)
         return new, self.bound(new)
@@ -161,7 +180,7 @@ class CAVIStep:
         self,
         axis: int,
         posterior: GammaPosterior,
-        prior_rate: float,
+        prior: FactorPrior,
         terms: CellTerms,
         dispersion: float | None,
         weight: float = 1.0,
@@ -169,8 +188,8 @@ class CAVIStep:
         """Return the posteriors that cells, each counted `weight` times, give an axis."""
         geo = posterior.geometric_means
         phi_DK, exposure_DK = terms.sums(axis, geo, posterior.means, dispersion)
-        a = self.prior_shape
-        return GammaTable(a + weight * geo[axis] * phi_DK, a * prior_rate + weight * exposure_DK)
+        shape_DK = prior.shape + weight * geo[axis] * phi_DK
+        return GammaTable(shape_DK, prior.rate + weight * exposure_DK)
 
     def begun(self, state: CAVIState) -> CAVIState:
         """Return the state with multipliers, if it has a gate and there are none yet."""
@@ -210,8 +229,8 @@ class CAVIStep:
         posterior = state.posterior
         terms = self.terms(state, self.cells)
         total = terms.bound(posterior.geometric_means, posterior.means, state.dispersion)
-        for table, prior_rate in zip(posterior.axes, state.prior_rate_M, strict=True):
-            total -= self.divergence(table, prior_rate)
+        for axis, table in enumerate(posterior.axes):
+            total -= self.divergence(table, self.prior_at(state, axis))
         return total + self._gate_bound(state)
 
     def _gate_bound(self, state: CAVIState) -> float:
@@ -225,10 +244,14 @@ class CAVIStep:
         n_rest = self.sums(gate, state.posterior.means).n_combinations - len(log_P)
         return float(own.counts_P @ log_P - kl_P1[:-1].sum() - n_rest * kl_P1[-1])
 
-    def divergence(self, table: GammaTable, prior_rate: float) -> float:
+    def prior_at(self, state: CAVIState, axis: int) -> FactorPrior:
+        """Return the prior of an axis's factors at the rate that a state has."""
+        return self.prior(state, axis).at(float(state.prior_rate_M[axis]))
+
+    @staticmethod
+    def divergence(table: GammaTable, prior: FactorPrior) -> float:
         """Return the Kullback-Leibler divergence of an axis's posterior from its prior."""
-        a = self.prior_shape
-        return float(gamma.kl(table.shape_DK, table.rate_DK, a, a * prior_rate).sum())
+        return float(gamma.kl(table.shape_DK, table.rate_DK, prior.shape, prior.rate).sum())
 
     def validation_score(self, state: CAVIState) -> float | None:
         """Score the validation cells at the posterior means; zeros too, where they are observed."""

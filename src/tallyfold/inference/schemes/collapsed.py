@@ -28,7 +28,8 @@ from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.schemes.dispersion import is_power_of_two
 from tallyfold.inference.schemes.gate import FIRST_GATE_SHAPE, Axes, Gate, gate_posterior
-from tallyfold.inference.schemes.guide import Guide, first_factors
+from tallyfold.inference.schemes.factor_prior import FactorPrior
+from tallyfold.inference.schemes.guide import Guidance, Guide
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.collapsed import collapsed_sums
 from tallyfold.posterior.closed_sums import ClosedSums
@@ -107,6 +108,21 @@ class CollapsedStep:
         return [Gate(axes, self.cells) for axes in self.gates]
 
     @cached_property
+    def guidances(self) -> list[Guidance]:
+        """For each gate, the priors of all axes, and the start."""
+        return [
+            Guidance(
+                self.guide, self.cells, self.n_components, self.prior_shape,
+                zeros_observed=True, latent=True, gate=axes,
+            )
+            for axes in self.gates
+        ]  # fmt: skip
+
+    def prior(self, state: CollapsedState, axis: int) -> FactorPrior:
+        """Return the prior of an axis's factors, given the gate of a state."""
+        return self.guidances[state.gate].priors[axis]
+
+    @cached_property
     def _longest(self) -> int:
         return int(np.argmax(self.cells.shape))
 
@@ -117,12 +133,14 @@ class CollapsedStep:
         n_all = math.prod(float(seen_D.sum()) for seen_D in seen) * self.share
         mean = cells.n_cells / max(n_all, 1.0) / self.n_components
         scale = mean ** (1 / cells.n_axes)
-        tables = []
-        for axis, size in enumerate(cells.shape):
-            noise_DK = rng.gamma(START_SHAPE, 1 / START_SHAPE, (size, self.n_components))
-            noise_DK = first_factors(self.guide, axis, np.maximum(noise_DK, 1e-3))
-            shape_DK = np.full_like(noise_DK, START_COUNT)
-            tables.append(GammaTable(shape_DK, START_COUNT / (scale * noise_DK)))
+        noises = [
+            np.maximum(rng.gamma(START_SHAPE, 1 / START_SHAPE, (size, self.n_components)), 1e-3)
+            for size in cells.shape
+        ]
+        tables = [
+            GammaTable(np.full_like(first_DK, START_COUNT), START_COUNT / (scale * first_DK))
+            for first_DK in self.guidances[self.gate].first(noises)
+        ]
         rate = 1 / scale if self.prior_rate is None else self.prior_rate / self.prior_shape
         posterior = GammaPosterior(tuple(tables))
         state = CollapsedState(
@@ -174,7 +192,8 @@ class CollapsedStep:
             table = self._table(axis, group.all_reduce(sums_DK), float(prior_rate_M[axis]), state)
             state = replace(state, posterior=state.posterior.replace(axis, table))
             if self.prior_rate is None:
-                prior_rate_M[axis] = 1 / table.mean_DK[cells.seen[axis]].mean()
+                prior = self.prior(state, axis).rows(cells.seen[axis])
+                prior_rate_M[axis] = prior.learnt(table.mean_DK[cells.seen[axis]])
         state = replace(state, prior_rate_M=prior_rate_M)
         if gate.pairs is not None:
             latent_P1 = np.bincount(gate.row_N, found.latent_N, minlength=gate.n_rows)
@@ -185,10 +204,11 @@ class CollapsedStep:
         self, axis: int, sums_DK: Floats, prior_rate: float, state: CollapsedState
     ) -> GammaTable:
         """Return an axis's posteriors; labels never seen have the mean of the others."""
-        a = self.prior_shape
-        rate_DK = a * prior_rate + self.sums(state).exposure(axis)
+        prior = self.prior(state, axis)
+        rate_DK = prior.rate * prior_rate + self.sums(state).exposure(axis)
         rate_DK = np.broadcast_to(rate_DK, sums_DK.shape).copy()
-        return like_seen(GammaTable(a + sums_DK, rate_DK), self.cells.seen[axis], a)
+        table = GammaTable(prior.shape + sums_DK, rate_DK)
+        return like_seen(table, self.cells.seen[axis], self.prior_shape)
 
     def _updated_gate(
         self, state: CollapsedState, latent_P1: Floats, iteration: int

@@ -19,6 +19,7 @@ import numpy as np
 from tallyfold.inference.cells.parts import Ints, ranges, sample_entities
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
+from tallyfold.inference.schemes.factor_prior import FactorPrior
 from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
 
 ROUNDS = 3
@@ -71,12 +72,12 @@ class SVIStep:
         whole = state.sweep
         entities, weight = self._sample(iteration)
         cells, _ = self.sweeps.cells.of_entities(self.axis, entities)
-        now = self._update_own(self._part(whole, entities), cells)
+        now = self._update_own(self._part(whole, entities), cells, entities)
         step_size = (1 + iteration / DELAY) ** -FORGETTING
         for axis in range(len(now.posterior.axes)):
-            now = self._step_towards(now, axis, cells, weight, step_size)
+            now = self._step_towards(now, axis, cells, entities, weight, step_size)
         now = self.sweeps.with_dispersion(now, cells, iteration)
-        bound = self._bound(now, cells, weight)
+        bound = self._bound(now, cells, entities, weight)
         own = whole.posterior.axes[self.axis].with_rows(entities, now.posterior.axes[self.axis])
         new = replace(now, posterior=now.posterior.replace(self.axis, own))
         if iteration < self.n_iterations:
@@ -93,7 +94,7 @@ class SVIStep:
         parts = []
         for entities in ranges(cells.cells_per_entity[axis]):
             own, _ = cells.of_entities(axis, entities)
-            now = self._update_own(self._part(state, entities), own)
+            now = self._update_own(self._part(state, entities), own, entities)
             parts.append(now.posterior.axes[axis])
         table = GammaTable(
             np.concatenate([part.shape_DK for part in parts]),
@@ -101,7 +102,7 @@ class SVIStep:
         )
         prior_rate_M = state.prior_rate_M.copy()
         if self.sweeps.prior_rate is None:
-            prior_rate_M[axis] = 1 / table.mean_DK.mean()
+            prior_rate_M[axis] = self.sweeps.prior(state, axis).learnt(table.mean_DK)
         posterior = state.posterior.replace(axis, table)
         return replace(state, posterior=posterior, prior_rate_M=prior_rate_M)
 
@@ -118,42 +119,64 @@ class SVIStep:
         own = state.posterior.axes[self.axis].rows(entities)
         return replace(state, posterior=state.posterior.replace(self.axis, own))
 
-    def _update_own(self, now: CAVIState, cells: TrainingCells) -> CAVIState:
+    def _update_own(
+        self, now: CAVIState, cells: TrainingCells, entities: slice | Ints
+    ) -> CAVIState:
         """Update the drawn entities' factors a few times."""
         for _ in range(ROUNDS):
-            table = self._updated(self.axis, now, cells, 1.0)
+            table = self._updated(self.axis, now, cells, entities, 1.0)
             now = replace(now, posterior=now.posterior.replace(self.axis, table))
         return now
 
     def _step_towards(
-        self, now: CAVIState, axis: int, cells: TrainingCells, weight: float, step_size: float
+        self,
+        now: CAVIState,
+        axis: int,
+        cells: TrainingCells,
+        entities: Ints,
+        weight: float,
+        step_size: float,
     ) -> CAVIState:
         """Move another axis's posterior, and the prior's rate, by a step of this size."""
         posterior, prior_rate_M = now.posterior, now.prior_rate_M.copy()
         if axis != self.axis:
-            before, found = posterior.axes[axis], self._updated(axis, now, cells, weight)
+            before, found = posterior.axes[axis], self._updated(axis, now, cells, entities, weight)
             table = GammaTable(
                 (1 - step_size) * before.shape_DK + step_size * found.shape_DK,
                 (1 - step_size) * before.rate_DK + step_size * found.rate_DK,
             )
             posterior = posterior.replace(axis, table)
         if self.sweeps.prior_rate is None:
-            learnt = 1 / posterior.axes[axis].mean_DK.mean()
+            prior = self._prior(now, axis, entities)
+            learnt = prior.learnt(posterior.axes[axis].mean_DK)
             prior_rate_M[axis] = (1 - step_size) * prior_rate_M[axis] + step_size * learnt
         return replace(now, posterior=posterior, prior_rate_M=prior_rate_M)
 
     def _updated(
-        self, axis: int, now: CAVIState, cells: TrainingCells, weight: float
+        self,
+        axis: int,
+        now: CAVIState,
+        cells: TrainingCells,
+        entities: slice | Ints,
+        weight: float,
     ) -> GammaTable:
-        terms, prior_rate = self.sweeps.terms(now, cells), float(now.prior_rate_M[axis])
-        return self.sweeps.updated(axis, now.posterior, prior_rate, terms, now.dispersion, weight)
+        prior = self._prior(now, axis, entities).at(float(now.prior_rate_M[axis]))
+        terms = self.sweeps.terms(now, cells)
+        return self.sweeps.updated(axis, now.posterior, prior, terms, now.dispersion, weight)
 
-    def _bound(self, now: CAVIState, cells: TrainingCells, weight: float) -> float:
+    def _prior(self, now: CAVIState, axis: int, entities: slice | Ints) -> FactorPrior:
+        prior = self.sweeps.prior(now, axis)
+        return prior.rows(entities) if axis == self.axis else prior
+
+    def _bound(
+        self, now: CAVIState, cells: TrainingCells, entities: Ints, weight: float
+    ) -> float:
         posterior: GammaPosterior = now.posterior
         terms = self.sweeps.terms(now, cells)
         geo, mean = posterior.geometric_means, posterior.means
         total = weight * terms.bound(geo, mean, now.dispersion)
         for axis, table in enumerate(posterior.axes):
-            kl = self.sweeps.divergence(table, float(now.prior_rate_M[axis]))
+            prior = self._prior(now, axis, entities).at(float(now.prior_rate_M[axis]))
+            kl = self.sweeps.divergence(table, prior)
             total -= kl * (weight if axis == self.axis else 1.0)
         return total

@@ -1,0 +1,209 @@
+"""Components that people ask for: labels that one should have, and one for what is common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tallyfold.data.axis import Axis, axis_number
+from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import LabelError, ParameterError
+from tallyfold.inference.schemes.guide import Guide, SeededLabels
+from tallyfold.models.fitted import Fitted
+from tallyfold.models.gamma_model import SweptModel
+from tallyfold.models.parameters import NONE, Rule
+from tallyfold.posterior.component_names import BACKGROUND, checked_name
+from tallyfold.posterior.matching import Profiles
+
+Strength = Literal["weak", "medium", "strong"]
+STRENGTHS: dict[str, float] = {"weak": 0.05, "medium": 0.2, "strong": 1.0}
+"""The part of a label's counts that is taken as seen before in the component it is a seed of."""
+
+
+def _are_seeds(value: Any) -> bool:
+    """Tell whether a value has the form of seeds; what they name is checked by the tensor."""
+    if not isinstance(value, Mapping) or not value:
+        return False
+    return all(
+        isinstance(axes, Mapping)
+        and axes
+        and all(isinstance(name, str) and _is_list(labels) for name, labels in axes.items())
+        for axes in value.values()
+    )
+
+
+def _is_list(labels: Any) -> bool:
+    return isinstance(labels, Sequence | np.ndarray) and not isinstance(labels, str | bytes)
+
+
+SEEDS = (
+    Rule(_are_seeds, "lists of labels by axis by name, {'networking': {'word': ['socket']}},")
+    | NONE
+)
+Seeds = Annotated[Mapping[str, Mapping[str, Sequence[Any]]] | None, SEEDS]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GuidedModel(SweptModel):
+    """Base of models whose components people can ask for."""
+
+    seeds: Seeds = None
+    seed_strength: Strength = "medium"
+    background: bool = False
+
+    _guide: ClassVar[Guide | None] = None
+    """What components start from; set on a model by `starting_from`."""
+
+    def starting_from(self, guide: Guide) -> Self:
+        """Return a model, not fitted yet, whose components start from what is known of them."""
+        model = self._with()
+        model.__dict__["_guide"] = guide
+        return model
+
+    def _with(self, **parameters: Any) -> Self:
+        model = super()._with(**parameters)
+        model.__dict__["_guide"] = self._guide
+        return model
+
+    def _check(self, tensor: CountTensor, *rest: Any) -> None:
+        super()._check(tensor, *rest)
+        self._check_guidance(tensor)
+
+    def _check_guidance(self, tensor: CountTensor) -> None:
+        """Refuse seeds that a tensor does not have, or that cannot be."""
+        if self.seed_strength != GuidedModel.seed_strength and self.seeds is None:
+            raise ParameterError(
+                f"`seed_strength` has no effect without `seeds`; got {self.seed_strength!r}. "
+                "Leave it out, or say which labels a component should have."
+            )
+        names = list(self.seeds or {})
+        for name in names:
+            checked_name(name)
+        if self.background and BACKGROUND in names:
+            raise ParameterError(
+                f"{BACKGROUND!r} is the name of the component that background=True asks for; give "
+                "your seeds another name."
+            )
+        n_asked, n_components = len(names) + self.background, self._n_components
+        if n_asked > n_components or (self.background and n_components < 2):
+            raise ParameterError(
+                f"`n_components` must be at least {max(n_asked, 2)} for {len(names)} seeded "
+                f"components{' and a background' if self.background else ''}; got {n_components}."
+            )
+        self._seeded_labels(tensor.axes)
+
+    @property
+    def _n_components(self) -> int:
+        return int(self.get_params()["n_components"])
+
+    def _guide_for(self, axes: Sequence[Axis]) -> Guide | None:
+        """Return what is known of components before a fit to a tensor with these axes."""
+        if self.seeds is None and not self.background:
+            return self._guide
+        return replace(
+            self._guide or Guide(),
+            seeds=tuple(self._seeded_labels(axes)),
+            strength=STRENGTHS[self.seed_strength],
+            background=self._n_components - 1 if self.background else None,
+        )
+
+    def asked_names(self) -> tuple[str | None, ...]:
+        """Return what components are called before any is known; empty without guidance."""
+        if self.seeds is None and not self.background:
+            return ()
+        names: list[str | None] = [None] * self._n_components
+        names[: len(self.seeds or {})] = list(self.seeds or {})
+        if self.background:
+            names[-1] = BACKGROUND
+        return tuple(names)
+
+    def _named(self, fitted: Fitted) -> Fitted:
+        return replace(fitted, component_names=self.asked_names())
+
+    def guide_from(self, centres: Profiles, n_components: int | None) -> tuple[Guide, int]:
+        """Return a guide that starts components from centres, and the number of components.
+
+        Those asked for by name have their places; without a centre they start from their seeds. The
+        rest of `n_components`, where that is more, starts at random; None: there is no rest.
+        """
+        asked, number = list(self.seeds or {}), len(centres.share_K)
+        known = list(centres.known_names)
+        others = [k for k in range(number) if known[k] is None]
+        order = [known.index(name) if name in known else -1 for name in asked] + others
+        background = [known.index(BACKGROUND) if BACKGROUND in known else -1]
+        last = background if self.background else []
+        more = max(0, (n_components or 0) - len(order) - len(last))
+        order += [-1] * more + last
+        given = Guide.from_profiles(centres.weights, centres.share_K).starts
+        assert given is not None
+        starts = []
+        for start_DK in given:
+            extended_DK = np.column_stack([start_DK, np.full(len(start_DK), np.nan)])
+            starts.append(extended_DK[:, order])
+        return Guide(tuple(starts)), len(order)
+
+    def _seeded_labels(self, axes: Sequence[Axis]) -> list[SeededLabels]:
+        """Return the labels of all seeds by position; refuse what the axes do not have."""
+        found, owners = [], {}
+        for component, (name, asked) in enumerate((self.seeds or {}).items()):
+            for axis_name, labels in asked.items():
+                axis, positions = _positions(axes, name, axis_name, labels)
+                for position in positions.tolist():
+                    owner = owners.setdefault((axis, position), name)
+                    if owner != name:
+                        raise ParameterError(
+                            f"`seeds` has the {axis_name} {axes[axis].label(position)!r} in "
+                            f"{owner!r} and in {name!r}; a label can pull towards one component "
+                            "only."
+                        )
+                found.append(SeededLabels(component, axis, positions))
+        return found
+
+    def _plain_parameters(self) -> dict[str, Any]:
+        plain = super()._plain_parameters()
+        if self.seeds is None:
+            return plain
+        seeds = {
+            name: {axis: [_plain(label) for label in labels] for axis, labels in asked.items()}
+            for name, asked in self.seeds.items()
+        }
+        return plain | {"seeds": seeds}
+
+
+def _positions(
+    axes: Sequence[Axis], name: str, axis_name: str, labels: Sequence[Any]
+) -> tuple[int, npt.NDArray[np.int32]]:
+    """Return an axis and where labels of a seed stand on it."""
+    where = f"`seeds` of {name!r}: "
+    try:
+        number = axis_number(axes, axis_name)
+        if not len(labels):
+            raise ParameterError(
+                f"the list of {axis_name} labels is empty. Name one at least, or leave the axis "
+                "out."
+            )
+        asked = _in_type(axes[number], labels)
+        return number, np.unique(axes[number].positions(asked)).astype(np.int32)
+    except (LabelError, ParameterError) as error:
+        raise type(error)(f"{where}{error}") from None
+
+
+def _in_type(axis: Axis, labels: Sequence[Any]) -> Any:
+    """Return dates and times that were written as text, as they are in files, as what they are."""
+    if not pa.types.is_temporal(axis.labels.type) or not all(isinstance(x, str) for x in labels):
+        return labels
+    try:
+        return pa.array(labels, pa.string()).cast(axis.labels.type)
+    except pa.ArrowInvalid:
+        return labels  # which the axis refuses, with an example of its own
+
+
+def _plain(label: Any) -> Any:
+    if hasattr(label, "isoformat"):
+        return label.isoformat()
+    return label.item() if isinstance(label, np.generic) else label
