@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallyfold.data.markup import html_facts
 from tallyfold.errors import printable
+from tallyfold.models.explaining import beyond_main_effects
 from tallyfold.models.fitted import Fitted
 from tallyfold.posterior.count_head import CountHead
 
@@ -73,6 +74,7 @@ def facts_of(model: FittedModel) -> dict[str, Any]:
         "gate": fitted.gate,
         "whether": whether_words(fitted),
         "how many": amount_words(fitted),
+        "components": fitted.factors and beyond_main_effects(fitted.factors),
         "parameters": fitted.parameters,
         "seed": fitted.parameters.get("random_state"),
         "iterations": len(fitted.history),
@@ -98,6 +100,7 @@ def _lines(model: FittedModel, facts: dict[str, Any]) -> dict[str, str]:
         "gate": gate_words(model) or "",
         "whether": facts["whether"] or "",
         "how many": facts["how many"] or "",
+        "components": facts["components"] or "",
         "parameters": ", ".join(f"{name}={value}" for name, value in changed.items()),
         "seed": "" if facts["seed"] is None else str(facts["seed"]),
         "iterations": f"{facts['iterations']}" + ("" if seconds is None else f", {seconds:.1f} s"),

@@ -17,12 +17,16 @@ from tallyfold.models.cells import cell_positions, checked_tensor
 from tallyfold.models.component_tree import ComponentTree
 from tallyfold.models.parameters import check_parameters, integer, number
 from tallyfold.posterior.factors import Factors
-from tallyfold.posterior.likeness import overlaps, overlaps_by_axis
+from tallyfold.posterior.likeness import overlaps, overlaps_by_axis, overlaps_with_all
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+ALIKE = 0.9
+"""With such an overlap with main effects, or more, a component says next to nothing beyond them."""
 
 
 def examples(
@@ -41,18 +45,37 @@ def examples(
     chosen = _chosen_axes(factors, of)
     means = [factors.mean(name) for name in factors.names]
     own_N = kernels.cell_rates([mean[:, [component]] for mean in means], positions_NM)
-    all_N = np.maximum(kernels.cell_rates(means, positions_NM), 1e-300)
+    all_N = kernels.cell_rates(means, positions_NM)
     keys_PM, row_N = np.unique(positions_NM[:, chosen], axis=0, return_inverse=True)
     sums = [np.bincount(row_N.ravel(), each_N, len(keys_PM)) for each_N in (own_N, all_N)]
-    share_P = sums[0] / np.maximum(sums[1], 1e-300)
-    # a cell shows a component that accounts for it, and that was sure to bring it about
-    order = np.argsort(-share_P * -np.expm1(-sums[0]), kind="stable")[:top]
+    order, share_P = _clearest(*sums, top)
     labels = {
         factors.names[m]: factors.labels[m].take(keys_PM[order, column]).to_pandas()
         for column, m in enumerate(chosen)
     }
     total_P = np.bincount(row_N.ravel(), counts.counts, len(keys_PM)).astype(np.int64)
-    return pd.DataFrame(labels | {"count": total_P[order], "share": share_P[order]})
+    return pd.DataFrame(labels | {"count": total_P[order], "share": share_P})
+
+
+def clearest_cells(
+    factors: Factors, positions_NM: npt.NDArray[np.integer], components: Ints, top: int
+) -> list[tuple[Ints, Floats]]:
+    """Return, for each of some components, the cells that show it best, and its share of them."""
+    positions_NM = np.asfortranarray(positions_NM)
+    means = [factors.mean(name) for name in factors.names]
+    all_N = kernels.cell_rates(means, positions_NM)
+    owns = [[np.ascontiguousarray(mean[:, [k]]) for mean in means] for k in components.tolist()]
+    return [_clearest(kernels.cell_rates(own, positions_NM), all_N, top) for own in owns]
+
+
+def _clearest(own_P: Floats, all_P: Floats, top: int) -> tuple[Ints, Floats]:
+    """Return which cells show a component best, by its part of their rates, and that part.
+
+    Such a cell is one that it accounts for, and that it was sure to bring about.
+    """
+    share_P = own_P / np.maximum(all_P, 1e-300)
+    order = np.argsort(-share_P * -np.expm1(-own_P), kind="stable")[:top]
+    return order, share_P[order]
 
 
 def _chosen_axes(factors: Factors, of: Sequence[str] | None) -> list[int]:
@@ -91,6 +114,26 @@ def tree(factors: Factors, names: Sequence[str]) -> ComponentTree:
     listed = _listed(factors)
     means = [factors.mean(name)[:, listed] for name in factors.names]
     return ComponentTree.of(listed, [names[k] for k in listed], overlaps(means, means))
+
+
+def beyond_main_effects(factors: Factors) -> str:
+    """Return, in words, that components carry next to nothing beyond main effects, if so.
+
+    That is where each has an overlap of at least `ALIKE` with main effects; else the text is empty.
+    """
+    listed = _listed(factors)
+    if len(listed) < 2:
+        return ""
+    share_K = factors.shares()[listed]
+    means = [factors.mean(name)[:, listed] for name in factors.names]
+    least = float(overlaps_with_all(means, share_K / share_K.sum()).min())
+    if least < ALIKE:
+        return ""
+    return (
+        f"The {len(listed)} components carry next to nothing beyond main effects: all have their "
+        f"labels in nearly the same shares, an overlap of at least {int(100 * least) / 100:.2f} "
+        "where 1 is the same. They say how frequent labels are, not which go together."
+    )
 
 
 def _listed(factors: Factors) -> list[int]:
