@@ -22,7 +22,7 @@ class Explorer:
     """The explorer page of a model.
 
     In a notebook it is shown where it stands, in a frame of its own: the page's script runs there
-    and reaches neither the notebook nor the network. Elsewhere, `open` and `save` it.
+    and reaches neither the notebook nor the network; tables can be saved from it. Elsewhere, `open` and `save` it.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Explorer:
     def _repr_html_(self) -> str:
         safe = html.escape(self.page.encode("utf-8", "backslashreplace").decode())
         return (
-            f'<iframe sandbox="allow-scripts" srcdoc="{safe}" title="tallyfold explorer" '
+            f'<iframe sandbox="allow-scripts allow-downloads" srcdoc="{safe}" title="tallyfold explorer" '
             f'style="width:100%;height:{HEIGHT}px;border:0"></iframe>'
         )
 
