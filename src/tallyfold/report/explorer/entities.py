@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,7 +57,7 @@ def axis_entry(
     overall_D = mean_DK @ share_K
     kept = kept_labels(low_DK, overall_D, limit)
     labels_kept = labels.take(kept)
-    texts = [label_text(label) for label in labels_kept.to_pylist()]
+    texts = distinct([label_text(label) for label in labels_kept.to_pylist()])
     order = order_entry(labels_kept)
     rank = np.argsort(-overall_D[kept] if order is None else order["places"], kind="stable")
     kept = kept[rank]
@@ -147,6 +148,24 @@ def label_text(label: Any) -> str:
     if len(text) <= LONGEST_LABEL:
         return text
     return f"{text[:LONGEST_LABEL]}… ({len(text):,} characters)"
+
+
+def distinct(texts: list[str]) -> list[str]:
+    """Return texts with a number after those that are there already, so that each is an address.
+
+    Examples
+    --------
+    >>> distinct(["a", "b", "a"])
+    ['a', 'b', 'a [2]']
+    """
+    if len(set(texts)) == len(texts):
+        return texts
+    times: Counter[str] = Counter()
+    found = []
+    for text in texts:
+        times[text] += 1
+        found.append(text if times[text] == 1 else f"{text} [{times[text]}]")
+    return found
 
 
 def rounded(value: float | None, digits: int = DIGITS) -> float | None:
