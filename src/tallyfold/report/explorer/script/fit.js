@@ -11,11 +11,12 @@ function courseCard() {
   const pointsOf = (column, own) => history
     .map((each, place) => ({ x: each[0], y: each[column], label: String(each[0]), place }))
     .filter(({ y, place }) => y !== null && own(place));
+  const several = new Set(history.map((each) => each[3])).size > 1;
   const charts = [
     ...scored.map(({ name, own }) =>
       courseChart(`Score on validation cells${name && `: ${name}`}`, pointsOf(2, (place) => own[place]))),
     ...objectives.map(({ phase, from, to }) =>
-      courseChart(objectives.length > 1 ? `Objective of the phase “${phase}”` : "Objective",
+      courseChart(several ? `Objective of the phase “${phase}”` : "Objective",
         settled(pointsOf(1, (place) => place >= from && place < to)), from)),
   ].filter(Boolean);
   const time = seconds === null ? "" : ` in ${digits(seconds, 2)} s`;

@@ -39,11 +39,11 @@ function drawMap() {
   const texts = ({ number, box, name }) => box && [
     moved(places[number], box) > Math.max(8, radiusOf(components[number].share)) &&
       shape("line", { class: "leader", x1: places[number][0], y1: places[number][1], x2: box.x + box.width / 2, y2: box.y + box.height / 2 }),
-    shape("text", { class: "numeral", "data-numeral": number, "text-anchor": "middle", x: (box.x + box.width / 2).toFixed(1), y: (box.y + NUMBER_SIZE - 1).toFixed(1) },
+    shape("text", { class: "numeral", "data-numeral": number, "text-anchor": "middle", x: (box.x + box.width / 2).toFixed(1), y: (box.y + NUMBER_SIZE + 1.5).toFixed(1) },
       components[number].name),
     name && shape("text", { class: "name", "data-name": number, "text-anchor": "middle" },
       name.lines.map((line, n) => shape("tspan",
-        { x: (name.box.x + name.box.width / 2).toFixed(1), y: (name.box.y + (n + 1) * (NAME_SIZE + 2) - 2).toFixed(1) }, line))),
+        { x: (name.box.x + name.box.width / 2).toFixed(1), y: (name.box.y + NAME_SIZE + 1.5 + n * LINE).toFixed(1) }, line))),
   ];
   byId("map").replaceChildren(
     shape("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "group", "aria-label": MAP_NAME },

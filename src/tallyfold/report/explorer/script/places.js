@@ -3,6 +3,8 @@
 
 const NUMBER_SIZE = 12;
 const NAME_SIZE = 10;
+const LINE = NAME_SIZE + 2;
+const tall = (size) => 1.4 * size + 2; // of a line, its stroke with it
 const LONGEST_LINE = 20; // characters
 
 const apart = (a, b) =>
@@ -60,13 +62,13 @@ function textPlaces(places) {
     return box;
   };
   const found = bySize.map(({ number, name }) => ({
-    number, box: keep(freeBox(places[number], textWidth(`${name}`, NUMBER_SIZE) + 4, NUMBER_SIZE + 3, taken)),
+    number, box: keep(freeBox(places[number], textWidth(`${name}`, NUMBER_SIZE) + 4, tall(NUMBER_SIZE), taken)),
   }));
   for (const each of found) {
     const { called } = components[each.number], lines = nameLines(called);
     if (!each.box || K === 1 || !lines.length) continue;
     const width = endsOf(lines.map((line) => textWidth(line, NAME_SIZE)))[1] + 6;
-    const box = keep(freeBox(places[each.number], width, lines.length * (NAME_SIZE + 2) + 2, taken,
+    const box = keep(freeBox(places[each.number], width, (lines.length - 1) * LINE + tall(NAME_SIZE), taken,
       (free) => isBeside(free, each.number, places)));
     if (box) each.name = { box, lines };
   }
