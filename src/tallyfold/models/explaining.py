@@ -28,6 +28,8 @@ Ints = npt.NDArray[np.int64]
 ALIKE = 0.9
 """With such an overlap with main effects, or more, a component says next to nothing beyond them."""
 
+CELLS_AT_A_TIME = 65_536
+
 
 def examples(
     factors: Factors,
@@ -47,35 +49,63 @@ def examples(
     own_N = kernels.cell_rates([mean[:, [component]] for mean in means], positions_NM)
     all_N = kernels.cell_rates(means, positions_NM)
     keys_PM, row_N = np.unique(positions_NM[:, chosen], axis=0, return_inverse=True)
-    sums = [np.bincount(row_N.ravel(), each_N, len(keys_PM)) for each_N in (own_N, all_N)]
-    order, share_P = _clearest(*sums, top)
+    sums: list[Floats] = [
+        np.bincount(row_N.ravel(), each_N, len(keys_PM)) for each_N in (own_N, all_N)
+    ]
+    share_P, clear_P = _clearness(*sums)
+    order = np.argsort(-clear_P, kind="stable")[:top]
     labels = {
         factors.names[m]: factors.labels[m].take(keys_PM[order, column]).to_pandas()
         for column, m in enumerate(chosen)
     }
     total_P = np.bincount(row_N.ravel(), counts.counts, len(keys_PM)).astype(np.int64)
-    return pd.DataFrame(labels | {"count": total_P[order], "share": share_P})
+    return pd.DataFrame(labels | {"count": total_P[order], "share": share_P[order]})
 
 
 def clearest_cells(
     factors: Factors, positions_NM: npt.NDArray[np.integer], components: Ints, top: int
 ) -> list[tuple[Ints, Floats]]:
-    """Return, for each of some components, the cells that show it best, and its share of them."""
-    positions_NM = np.asfortranarray(positions_NM)
-    means = [factors.mean(name) for name in factors.names]
-    all_N = kernels.cell_rates(means, positions_NM)
-    owns = [[np.ascontiguousarray(mean[:, [k]]) for mean in means] for k in components.tolist()]
-    return [_clearest(kernels.cell_rates(own, positions_NM), all_N, top) for own in owns]
+    """Return, for each of some components, the cells that show it best, and its share of them.
 
-
-def _clearest(own_P: Floats, all_P: Floats, top: int) -> tuple[Ints, Floats]:
-    """Return which cells show a component best, by its part of their rates, and that part.
-
-    Such a cell is one that it accounts for, and that it was sure to bring about.
+    They are those of `examples`, for all components in one pass over the cells.
     """
-    share_P = own_P / np.maximum(all_P, 1e-300)
-    order = np.argsort(-share_P * -np.expm1(-own_P), kind="stable")[:top]
-    return order, share_P[order]
+    means = [factors.mean(name) for name in factors.names]
+    none = np.empty(0, np.int64), np.empty(0), np.empty(0)
+    found = [none] * len(components)
+    for start in range(0, len(positions_NM), CELLS_AT_A_TIME):
+        part_BM = positions_NM[start : start + CELLS_AT_A_TIME]
+        rate_BK = np.ones((len(part_BM), means[0].shape[1]))
+        for mean_DK, row_B in zip(means, part_BM.T, strict=True):
+            rate_BK *= mean_DK[row_B]
+        own_BK, all_B1 = rate_BK[:, components], rate_BK.sum(axis=1)[:, None]
+        share_BK, clear_BK = _clearness(own_BK, all_B1)
+        least = max(0, len(part_BM) - top)
+        bar_K = np.partition(clear_BK, least, axis=0)[least]
+        for place, bar in enumerate(bar_K.tolist()):
+            row_P = np.flatnonzero(clear_BK[:, place] >= bar)
+            best = row_P + start, clear_BK[row_P, place], share_BK[row_P, place]
+            found[place] = _first(found[place], best, top)
+    return [(row_P, share_P) for row_P, _, share_P in found]
+
+
+Cells = tuple[Ints, Floats, Floats]
+"""Cells, how clearly they show a component, and its part of their rates."""
+
+
+def _first(some: Cells, more: Cells, top: int) -> Cells:
+    """Return the clearest of some cells and more of them that come later."""
+    rows, clear, shares = (np.concatenate(pair) for pair in zip(some, more, strict=True))
+    order = np.argsort(-clear, kind="stable")[:top]
+    return rows[order], clear[order], shares[order]
+
+
+def _clearness(own: Floats, total: Floats) -> tuple[Floats, Floats]:
+    """Return a component's part of rates, and how clearly they show it.
+
+    They do where it accounts for them, and was sure to bring about a count.
+    """
+    share = own / np.maximum(total, 1e-300)
+    return share, share * -np.expm1(-own)
 
 
 def _chosen_axes(factors: Factors, of: Sequence[str] | None) -> list[int]:
