@@ -162,9 +162,7 @@ def run(given):
                 prepared = prepared or prepare(name, given.data)
                 fit = partial(MODELS[model], *prepared[:2], n_topics, seed)
                 fitted, cost = timed(fit, 1)
-                np.savez_compressed(
-                    file, **found_in(fitted, prepared[1]), seconds=cost["seconds"]
-                )
+                np.savez_compressed(file, **found_in(fitted, prepared[1]), seconds=cost["seconds"])
                 print(file.stem, f"{cost['seconds']:.1f} s", flush=True)
 
 

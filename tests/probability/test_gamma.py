@@ -106,3 +106,14 @@ def test_kl_from_a_prior_of_a_far_smaller_rate():
     a, b, a0, b0 = 5.0, 1e12, 1e-3, 1e-10
     expected = (a - a0) * digamma(a) - gammaln(a) + gammaln(a0) + a0 * np.log(b / b0) - a
     assert gamma.kl(np.array(a), np.array(b), a0, b0) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("p", [1e-3, 0.05, 0.5, 0.95, 0.999])
+@pytest.mark.parametrize("exponents", [(-3, 8), (-2, 1), (0, 0)])
+def test_many_quantiles_are_those_of_each_by_itself(p, exponents):
+    shape = 10 ** np.random.default_rng(0).uniform(*exponents, (gamma.MANY // 2, 2))
+    many = gamma.quantile(p, shape, 2.0)
+    assert many.shape == shape.shape
+    exact = np.maximum(gamma.exact_unit_quantiles(p, shape) / 2.0, gamma.TINY)
+    assert not np.array_equal(many, exact)  # it is another way indeed
+    np.testing.assert_allclose(many, exact, rtol=1e-6)

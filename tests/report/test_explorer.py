@@ -1,6 +1,7 @@
 """The page's content, worked out in Python: its numbers, its safety, its size."""
 
 import base64
+import datetime as dt
 import hashlib
 import json
 import re
@@ -9,11 +10,12 @@ from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import typer
 from tests.inference.pair_effects import simulate_pairs
-from tests.models.quick import quick
-from tests.report.explorer_model import NASTY, SCRIPT, YEARS, labelled_parts
+from tests.models.quick import FORMS, quick
+from tests.report.explorer_model import NASTY, SCRIPT, YEARS, labelled_parts, labelled_tensor
 from typer.testing import CliRunner
 
 import tallyfold as tf
@@ -27,7 +29,13 @@ from tallyfold.models.fitted import Fitted
 from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.gamma_posterior import GammaPosterior
 from tallyfold.report.explorer import write_report
-from tallyfold.report.explorer.entities import limits, packed
+from tallyfold.report.explorer.entities import (
+    MOST_BYTES,
+    label_text,
+    limits,
+    order_entry,
+    packed,
+)
 from tallyfold.report.explorer.held_out import COMPLETE_SCORES, SCORES
 from tallyfold.report.explorer.page import SCRIPTS, page_text
 from tallyfold.report.explorer.payload import payload_of
@@ -286,8 +294,9 @@ def test_scores_of_whether_and_of_how_many_are_not_one_line(complete):
     heads = history["phase"].isin(["head", "residuals"])
     assert fit["scored"][1]["own"] == heads.tolist()
     assert fit["scored"][0]["own"] == (~heads).tolist()
-    sweeps = (history["phase"] == "sweeps").tolist()
-    assert [objective is not None for _, objective, *_ in fit["history"]] == sweeps
+    assert [each["phase"] for each in fit["objectives"]] == [
+        phase for phase in history["phase"].unique() if phase not in ("head", "residuals")
+    ]
     assert [phase for *_, phase in fit["history"]] == history["phase"].tolist()
 
 
@@ -303,16 +312,9 @@ def test_scores_of_factors_and_of_a_head_are_not_one_line(kind):
         "factors": (~heads).tolist(),
         "count head": heads.tolist(),
     }
-    drawn = [objective for _, objective, *_ in fit["history"] if objective is not None]
-    assert drawn == pytest.approx(history["objective"][~heads], rel=1e-6)
-
-
-def test_a_gate_is_no_objective():
-    tensor = tf.simulate((20, 15, 10), 2, density=0.2).tensor
-    model = tf.BPTF(n_components=2, zeros="observed", gate="auto", max_iter=5).fit(tensor)
-    assert "gate" in set(model.history_["phase"])
-    shown = [objective is not None for _, objective, *_ in payload_of(model)["fit"]["history"]]
-    assert shown == (model.history_["phase"] == "sweeps").tolist()
+    (drawn,) = fit["objectives"]
+    shown = [objective for _, objective, *_ in fit["history"][drawn["from"] : drawn["to"]]]
+    assert shown == pytest.approx(history["objective"][~heads], rel=1e-6)
 
 
 # -- every model -----------------------------------------------------------------------------------
@@ -339,14 +341,124 @@ def test_every_model_has_a_page(name, parts, tmp_path):
         assert all(axis["low"] is None and axis["high"] is None for axis in data["axes"])
 
 
-def test_objectives_of_phases_that_prepare_are_left_out():
-    tensor = tf.simulate((20, 15, 10), 2, density=0.3).tensor
-    model = tf.GibbsBPTF(n_components=2, burn_in=3, n_draws=4).fit(tensor)
-    shown = payload_of(model)["fit"]["history"]
-    later = model.history_["phase"].isin(["burn-in", "draws"])
-    assert 0 < later.sum() < len(later)
-    assert [objective is not None for _, objective, *_ in shown] == later.tolist()
-    assert [number for number, *_ in shown] == model.history_["iteration"].tolist()
+@pytest.mark.parametrize("name", [*MODELS, *FORMS, "gate", "encoders"])
+def test_every_line_of_objectives_is_of_one_phase(name, parts):
+    tensor = parts.train
+    if name == "gate":
+        model = tf.BPTF(n_components=2, zeros="observed", gate="auto", max_iter=5)
+    elif name == "encoders":
+        model = tf.VAEBPTF(n_components=2, zeros="missing", amount="negative-binomial", max_iter=5)
+    else:
+        model = quick(name)
+    fit, history = payload_of(model.fit(tensor))["fit"], model.history_
+    drawn = []
+    for run in fit["objectives"]:
+        rows = history.iloc[run["from"] : run["to"]]
+        assert set(rows["phase"]) == {run["phase"]}
+        size = rows["objective"].abs()
+        assert size.max() < 1000 * size.min()  # a bound of the data and a score of a cell
+        drawn += rows["iteration"].tolist()
+    assert len(set(drawn)) == len(drawn)
+    rest = history[~history["iteration"].isin(drawn)]
+    assert (rest["objective"] == rest["validation"]).all()  # is drawn as a score
+    assert [number for number, *_ in fit["history"]] == history["iteration"].tolist()
+
+
+def test_scores_that_were_kept_are_shown_without_test_cells(parts, tmp_path):
+    model = tf.BPTF(n_components=2, max_iter=5).fit(parts.train)
+    assert payload_of(model)["kept"] is None
+    model.keep_scores({"log-pmf-positive": -1.5, "my own": 3, "mae-mean": None}, parts.test)
+    model.save(tmp_path / "model")
+    kept = payload_of(tf.load(tmp_path / "model"))["kept"]
+    assert kept["cells"] == parts.test.nnz
+    assert kept["rows"] == [{"model": "bptf", "scores": [-1.5, 3.0, None], "own": True}]
+    assert [each["larger"] for each in kept["columns"]] == [True, None, False]
+    assert all("nan" not in str(each) for each in kept["rows"])
+
+
+# -- what components say ---------------------------------------------------------------------------
+
+
+def main_effects_alone():
+    """Draw counts in which labels are more or less frequent, and nothing goes together."""
+    rng = np.random.default_rng(0)
+    rates = [rng.gamma(2.0, 1.0, size) for size in (30, 20, 8)]
+    counts = rng.poisson(3 * np.einsum("a,b,c->abc", *(rate / rate.mean() for rate in rates)))
+    axes = [tf.Axis.numbered(name, size) for name, size in zip("abc", counts.shape, strict=True)]
+    return tf.CountTensor(axes, np.argwhere(counts), counts[counts > 0])
+
+
+def test_components_that_say_nothing_beyond_main_effects_are_said_to():
+    tensor = main_effects_alone()
+    model = tf.BPTF(n_components=3, max_iter=30, zeros="observed").fit(tensor)
+    # as a fit may end that finds no structure: three components that are the same
+    same = GammaPosterior.of(
+        *zip(
+            *(
+                (np.repeat(t.shape_DK[:, :1], 3, 1), np.repeat(t.rate_DK[:, :1], 3, 1))
+                for t in model.posterior_.gammas.axes
+            ),
+            strict=True,
+        )
+    )
+    alike = GammaFactors(model.posterior_.names, model.posterior_.labels, same)
+    model._fitted = replace(model.fitted_, factors=alike)
+    said = payload_of(model)["nothing_beyond"]
+    assert said.startswith("The 3 components carry next to nothing beyond main effects")
+    assert f"components: {said}" in str(model.card())
+    assert model.card().facts["components"] == said
+
+
+def test_of_components_that_differ_nothing_is_said(payload, model, complete):
+    assert payload["nothing_beyond"] == ""
+    assert "components: The" not in str(model.card())
+    assert payload_of(tf.MainEffects(max_iter=3).fit(labelled_tensor()))["nothing_beyond"] == ""
+
+
+def test_examples_are_those_of_the_model(model, parts):
+    entry = payload_of(model, train=parts.train)["examples"]
+    assert entry["cells"] == entry["looked_at"] == parts.train.nnz
+    for component, rows in enumerate(entry["rows"]):
+        expected = model.examples(component, parts.train, top=10)
+        labels = expected[["user", "item", "year"]].astype(str)
+        assert [row[1:3] for row in rows] == labels[["item", "year"]].to_numpy().tolist()
+        assert [row[3] for row in rows] == expected["count"].tolist()
+        assert [row[4] for row in rows] == pytest.approx(expected["share"], rel=1e-3)
+
+
+def test_examples_of_very_many_cells_are_among_some(model, parts, monkeypatch):
+    monkeypatch.setattr("tallyfold.report.explorer.components.MOST_CELLS", 50)
+    entry = payload_of(model, train=parts.train)["examples"]
+    assert entry["looked_at"] == 50 < entry["cells"]
+    assert [len(rows) for rows in entry["rows"]] == [10] * 3
+
+
+def test_training_cells_that_the_model_does_not_know_are_no_examples(model, parts):
+    other = parts.train.axes[0].labels.to_pylist()
+    axes = [tf.Axis("user", [f"new {n}" if n else other[0] for n in range(len(other))])]
+    train = tf.CountTensor([*axes, *parts.train.axes[1:]], parts.train.indices, parts.train.counts)
+    entry = payload_of(model, train=train)["examples"]
+    assert entry["looked_at"] == (parts.train.indices[:, 0] == 0).sum() < entry["cells"]
+    assert {row[0] for rows in entry["rows"] for row in rows} <= {other[0]}
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "steps"),
+    [
+        (["2024-01", "2024-02", "2024-03"], "time", [31, 29]),
+        (["2024-Q1", "2024-Q2"], "time", [91]),
+        (["march", "april"], "number", [1]),
+        (["Mon", "Tue", "Sun"], "number", [1, 5]),
+        ([dt.date(2024, 2, 28), dt.date(2024, 3, 1)], "time", [2]),
+        ([dt.datetime(2024, 2, 28), dt.datetime(2024, 2, 28, 12)], "time", [0.5]),
+        (["ann", "bob"], None, []),
+        (["2024"], None, []),
+    ],
+)
+def test_places_of_labels_in_order(labels, kind, steps):
+    order = order_entry(pa.array(labels))
+    assert (order and order["kind"]) == kind
+    assert np.diff(order["places"] if order else []).tolist() == steps
 
 
 # -- safety ----------------------------------------------------------------------------------------
@@ -391,11 +503,14 @@ def test_the_page_is_the_same_every_time(model, tmp_path):
 # -- size ------------------------------------------------------------------------------------------
 
 
-def made_up_model(shape, n_components):
+PAGE_ITSELF = 80_000  # bytes of script, style and what does not grow with the labels
+
+
+def made_up_model(shape, n_components, label="label"):
     """Return a model as large as wanted, without fitting one."""
     rng = np.random.default_rng(0)
     axes = tuple(
-        tf.Axis(f"axis {number}", [f"label {number} {n}" for n in range(size)])
+        tf.Axis(f"axis {number}", [f"{label} {number} {n}" for n in range(size)])
         for number, size in enumerate(shape)
     )
     shapes = [rng.gamma(0.3, 5.0, (size + 1, n_components)) + 0.05 for size in shape]
@@ -418,24 +533,37 @@ def test_a_model_of_ten_thousand_labels_fits_in_three_megabytes(tmp_path):
 
 
 def test_a_larger_model_keeps_its_strongest_labels(tmp_path, monkeypatch):
-    monkeypatch.setattr("tallyfold.report.explorer.entities.MOST_LABELS", 1000)
+    monkeypatch.setattr("tallyfold.report.explorer.entities.MOST_BYTES", 62_000)
     model = made_up_model((3000, 40, 9), 4)
     file = write_report(model, tmp_path / "larger.html")
     axis, short, _ = embedded_data(file.read_text(encoding="utf-8"))["axes"]
     assert axis["size"] == 3000
-    assert len(axis["labels"]) == 1000 - 40 - 9
+    assert 900 < len(axis["labels"]) < 1100
+    assert file.stat().st_size < 62_000 + PAGE_ITSELF
     assert len(short["labels"]) == 40
     strongest = model.components("axis 0", top=100)["label"]
     assert {*strongest} <= {*axis["labels"]}
 
 
+@pytest.mark.parametrize("length", [5, 250])
+def test_a_model_of_sixty_thousand_labels_fits_in_five_megabytes(tmp_path, length):
+    model = made_up_model((40_000, 20_000, 60), 10, "é" * length)
+    file = write_report(model, tmp_path / "large.html")
+    assert 2_500_000 < file.stat().st_size < 5_000_000
+
+
+def test_a_label_without_end_says_how_long_it_is():
+    assert label_text("x" * 300) == "x" * 300
+    assert label_text("x" * 1234) == "x" * 300 + "… (1,234 characters)"
+
+
 def test_room_is_shared_out():
-    assert limits([10, 20, 30], 5) == [10, 20, 30]
-    given = limits([1_000_000, 7, 1_000_000], 50)
+    assert limits([10, 20, 30], [50, 50, 50]) == [10, 20, 30]
+    given = limits([1_000_000, 7, 1_000_000], [400, 400, 800])
     assert given[1] == 7
-    assert given[0] == pytest.approx(given[2], abs=1)
-    assert 3 * 50 * sum(given) <= 900_000
-    assert limits([9, 9], 1_000_000) == [1, 1]
+    assert given[0] == pytest.approx(2 * given[2], abs=2)
+    assert 400 * (given[0] + given[1]) + 800 * given[2] <= MOST_BYTES
+    assert limits([9, 9], [10_000_000, 10_000_000]) == [1, 1]
 
 
 # -- files -----------------------------------------------------------------------------------------

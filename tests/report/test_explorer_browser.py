@@ -2,25 +2,14 @@
 
 import os
 import re
-import shutil
-from itertools import combinations
 from pathlib import Path
+from urllib.parse import quote_plus
 
-import numpy as np
 import pytest
 from tests.report.explorer_model import NASTY, SCRIPT, YEARS, labelled_parts, ranking
 
 import tallyfold as tf
 from tallyfold.report.explorer import write_report
-
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="playwright is missing: pip install playwright"
-)
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="there is no chromium on the path: see scripts/browser"
-)
 
 
 @pytest.fixture(scope="module")
@@ -39,44 +28,9 @@ def address(model, parts, tmp_path_factory):
     return write_report(model, file, test=parts.test, train=parts.train).as_uri()
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser.new_context(reduced_motion="reduce")
-        browser.close()
-
-
-@pytest.fixture
-def visit(browser):
-    """Open an address; whatever goes wrong in the page fails the test."""
-    pages, faults = [], []
-
-    def opened(url, width=1280, scheme="light"):
-        page = browser.new_page()
-        pages.append(page)
-        page.set_default_timeout(10_000)
-        page.set_viewport_size({"width": width, "height": 900})
-        page.emulate_media(color_scheme=scheme)
-        page.on("console", lambda said: faults.append(f"{said.type}: {said.text}"))
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("request", lambda asked: faults.append(asked.url) if outside(asked.url) else None)
-        page.goto(url)
-        return page
-
-    yield opened
-    for page in pages:
-        page.close()
-    assert faults == []
-
-
 @pytest.fixture
 def page(visit, address):
     return visit(address)
-
-
-def outside(url):
-    return not url.startswith(("file:", "data:"))
 
 
 def by_size(model):
@@ -227,7 +181,7 @@ def test_search_finds_an_entity_by_keyboard(page, model):
     factors = model.posterior_
     row = factors.labels[1].to_pylist().index("item 7")
     part = factors.mean("item")[row] / factors.mean("item").sum(axis=0) * factors.shares()
-    expected = [f"Component {k}" for k in (-part).argsort()]
+    expected = [f"Component {k}: {model.component_names_[k]}" for k in (-part).argsort()]
     assert bars(page, "components") == expected
     first = page.locator("#detail .number > span").first.inner_text()
     assert float(first.removesuffix(" %")) == pytest.approx(100 * part.max() / part.sum(), rel=0.06)
@@ -251,7 +205,7 @@ def test_search_forgives_accents_and_says_what_it_does_not_find(page):
 def test_a_label_leads_to_its_profile_and_back(page, model):
     component = by_size(model)[0]
     label = bars(page, "item")[0]
-    page.get_by_role("button", name=label, exact=True).click()
+    page.get_by_role("button", name=label, exact=True).first.click()
     assert title(page) == label
     assert "of-entity" in page.locator("#map").get_attribute("class")
     page.get_by_role("button", name=f"Back to component {component}").click()
@@ -280,12 +234,46 @@ def test_the_address_restores_an_awkward_entity(page, visit):
 
 
 @pytest.mark.parametrize(
-    "hash", ["#component=99&relevance=x", "#nonsense", "#axis=user&entity=nobody"]
+    ("hash", "said"),
+    [
+        ("", None),
+        ("#component=99&relevance=x", "component “99” and relevance “x”"),
+        ("#component=&relevance=", "component “” and relevance “”"),
+        ("#nonsense", "“nonsense”"),
+        ("#axis=user&entity=nobody", "“nobody” (user)"),
+        ("#axis=no&entity=item+7", "“item 7” (no)"),
+        ("#entity=item+7", "“item 7” (no axis)"),
+    ],
 )
-def test_a_bad_address_shows_the_first_component(visit, address, model, hash):
+def test_a_bad_address_shows_the_first_component_and_says_so(visit, address, model, hash, said):
     page = visit(address + hash)
     assert title(page) == f"Component {by_size(model)[0]}"
-    assert page.locator("#missing").is_visible() == ("nobody" in hash)
+    assert page.locator("#missing").is_visible() == (said is not None)
+    if said:
+        assert f"asks for {said}, which is not on" in page.locator("#missing").inner_text()
+        page.get_by_role("button", name="Next").click()
+        assert page.locator("#missing").is_hidden()
+
+
+def test_a_component_has_an_address_by_its_name(visit, address, model):
+    name = model.component_names_[2]
+    page = visit(f"{address}#component={quote_plus(name)}")
+    assert title(page) == "Component 2"
+    assert page.locator("#missing").is_hidden()
+
+
+def test_the_back_button_leads_from_an_entity_to_its_component(page, model):
+    second = by_size(model)[1]
+    page.locator(f'#list button[data-component="{second}"]').click()
+    label = bars(page, "item")[3]
+    page.get_by_role("button", name=label, exact=True).first.click()
+    assert title(page) == label
+    page.go_back()
+    page.wait_for_function(
+        f"document.getElementById('detail-title').textContent === 'Component {second}'"
+    )
+    page.go_forward()
+    page.wait_for_function(f"document.getElementById('detail-title').textContent === {label!r}")
 
 
 # -- labels are text -------------------------------------------------------------------------------
@@ -323,9 +311,11 @@ def test_dark_follows_the_system_and_the_button(visit, address):
 
 
 @pytest.mark.parametrize("hash", ["", "#axis=item&entity=item+7"])
-@pytest.mark.parametrize("width", [360, 800, 1280])
-def test_nothing_is_wider_than_the_screen(visit, address, width, hash, tmp_path):
-    page = visit(address + hash, width=width)
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(360, "light"), (390, "dark"), (800, "light"), (1280, "dark")]
+)
+def test_nothing_is_wider_than_the_screen(visit, address, width, scheme, hash, tmp_path):
+    page = visit(address + hash, width=width, scheme=scheme)
     page.locator("summary").first.click()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     folder = Path(os.environ.get("TALLYFOLD_ARTEFACTS", tmp_path))
@@ -401,20 +391,6 @@ def test_of_missing_zeros_nothing_is_said_of_whether(page):
     assert page.locator(".if-complete").first.is_hidden()
 
 
-def test_numbers_on_the_map_do_not_cover_each_other(visit, model, tmp_path, monkeypatch):
-    close = [[0.0, 0.0], [0.001, 0.0], [0.0, 0.002], [1.0, 1.0]]
-    monkeypatch.setattr(
-        "tallyfold.report.explorer.payload.component_places", lambda _: (np.array(close), 1.0)
-    )
-    boxes = [
-        each.bounding_box() for each in visit(written(model, tmp_path)).locator(".numeral").all()
-    ]
-    assert len(boxes) == 4
-    for one, other in combinations(boxes, 2):
-        beside = abs(one["x"] - other["x"]) >= min(one["width"], other["width"])
-        assert beside or abs(one["y"] - other["y"]) >= 10
-
-
 def test_a_point_model_has_no_intervals(visit, parts, tmp_path):
     page = visit(written(tf.PTFKL(n_components=2, max_iter=5).fit(parts.train), tmp_path))
     assert page.locator("#detail").locator(".whisker, .band, .range").count() == 0
@@ -439,6 +415,6 @@ def test_a_model_without_components_shows_its_fit(visit, parts, tmp_path):
 
 
 def test_what_was_left_out_is_said(visit, model, tmp_path, monkeypatch):
-    monkeypatch.setattr("tallyfold.report.explorer.entities.MOST_LABELS", 30)
+    monkeypatch.setattr("tallyfold.report.explorer.entities.MOST_BYTES", 2400)
     page = visit(written(model, tmp_path))
     assert "of 40 labels are on this page" in page.locator("#detail").inner_text()

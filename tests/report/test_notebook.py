@@ -139,7 +139,7 @@ def test_the_explorer_is_a_frame_that_reaches_nothing(model, parts, tmp_path, mo
     tags = Tags(page._repr_html_())
     assert tags.found == {"iframe"}
     (frame,) = tags.attributes["iframe"]
-    assert frame["sandbox"] == "allow-scripts"
+    assert frame["sandbox"] == "allow-scripts allow-downloads"
     assert frame["srcdoc"] == page.page
     assert "Content-Security-Policy" in page.page
     file = page.save(tmp_path / "x.html")

@@ -58,6 +58,8 @@ def components(
     """  # noqa: D301
     import pandas as pd
 
+    from tallyfold.models.explaining import beyond_main_effects
+
     model = load_model(folder)
     names = axis or [each.name for each in model.axes_]
     n_components = model.posterior_.n_components
@@ -81,6 +83,8 @@ def components(
             show_frame(printable(title), part[["label", *WEIGHTS]], WEIGHTS)
             say("")
     _say_switched_off(n_components - len(known), n_components)
+    if nothing := beyond_main_effects(model.posterior_):
+        say(nothing)
     if all((frame["low"] == frame["high"]).all() for frame in frames.values()):
         say("This model has no posterior: low and high are the weight.")
 

@@ -50,7 +50,13 @@ def topics(
     name = axis or max(model.axes_, key=len).name
     axes = [each.strip() for each in document.split(",")] if document else None
     found = topic_table(
-        model, name, tensor, document=axes, top=most, by=by, relevance=relevance  # type: ignore[arg-type]
+        model,
+        name,
+        tensor,
+        document=axes,
+        top=most,
+        by=by,
+        relevance=relevance,  # type: ignore[arg-type]
     )
     if as_json:
         print_json(

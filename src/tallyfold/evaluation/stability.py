@@ -232,8 +232,7 @@ def stability(
     hidden = hidden_from([plain], tensor)
     kept = _not_held_out(reference, tensor)
     parts = [
-        split(kept, 1 - share, cells=hidden, random_state=random_state + run)
-        for run in range(runs)
+        split(kept, 1 - share, cells=hidden, random_state=random_state + run) for run in range(runs)
     ]
     judged = CrossValidation(
         plain, parts, metric_for(plain, metric, tensor, hidden), random_state, hidden

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tallyfold.data.axis_course import order_words
 from tallyfold.data.markup import html_facts
 from tallyfold.errors import printable
+from tallyfold.models.explaining import beyond_main_effects
 from tallyfold.models.fitted import EditRecord, Fitted
 from tallyfold.posterior.count_head import CountHead
 
@@ -75,6 +76,7 @@ def facts_of(model: FittedModel) -> dict[str, Any]:
         "gate": fitted.gate,
         "whether": whether_words(fitted),
         "how many": amount_words(fitted),
+        "components": fitted.factors and beyond_main_effects(fitted.factors),
         "parameters": fitted.parameters,
         "seed": fitted.parameters.get("random_state"),
         "iterations": len(fitted.history),
@@ -102,6 +104,7 @@ def _lines(model: FittedModel, facts: dict[str, Any]) -> dict[str, str]:
         "gate": gate_words(model) or "",
         "whether": facts["whether"] or "",
         "how many": facts["how many"] or "",
+        "components": facts["components"] or "",
         "parameters": ", ".join(f"{name}={value}" for name, value in changed.items()),
         "seed": "" if facts["seed"] is None else str(facts["seed"]),
         "iterations": f"{facts['iterations']}" + ("" if seconds is None else f", {seconds:.1f} s"),

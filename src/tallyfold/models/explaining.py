@@ -20,12 +20,18 @@ from tallyfold.models.parameters import check_parameters, integer, number
 from tallyfold.posterior.component_names import BACKGROUND
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.gamma_factors import GammaFactors
-from tallyfold.posterior.likeness import overlaps, overlaps_by_axis
+from tallyfold.posterior.likeness import overlaps, overlaps_by_axis, overlaps_with_all
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+ALIKE = 0.9
+"""With such an overlap with main effects, or more, a component says next to nothing beyond them."""
+
+CELLS_AT_A_TIME = 65_536
 
 
 def examples(
@@ -45,12 +51,13 @@ def examples(
     chosen = _chosen_axes(factors, of)
     means = [factors.mean(name) for name in factors.names]
     own_N = kernels.cell_rates([mean[:, [component]] for mean in means], positions_NM)
-    all_N = np.maximum(kernels.cell_rates(means, positions_NM), 1e-300)
+    all_N = kernels.cell_rates(means, positions_NM)
     keys_PM, row_N = np.unique(positions_NM[:, chosen], axis=0, return_inverse=True)
-    sums = [np.bincount(row_N.ravel(), each_N, len(keys_PM)) for each_N in (own_N, all_N)]
-    share_P = sums[0] / np.maximum(sums[1], 1e-300)
-    # a cell shows a component that accounts for it, and that was sure to bring it about
-    order = np.argsort(-share_P * -np.expm1(-sums[0]), kind="stable")[:top]
+    sums: list[Floats] = [
+        np.bincount(row_N.ravel(), each_N, len(keys_PM)) for each_N in (own_N, all_N)
+    ]
+    share_P, clear_P = _clearness(*sums)
+    order = np.argsort(-clear_P, kind="stable")[:top]
     labels = {
         factors.names[m]: factors.labels[m].take(keys_PM[order, column]).to_pandas()
         for column, m in enumerate(chosen)
@@ -90,6 +97,52 @@ def with_background(frame: pd.DataFrame, fitted: Fitted, axis: str, top: int) ->
     return pd.concat([frame[frame["name"] != BACKGROUND], new], ignore_index=True)
 
 
+def clearest_cells(
+    factors: Factors, positions_NM: npt.NDArray[np.integer], components: Ints, top: int
+) -> list[tuple[Ints, Floats]]:
+    """Return, for each of some components, the cells that show it best, and its share of them.
+
+    They are those of `examples`, for all components in one pass over the cells.
+    """
+    means = [factors.mean(name) for name in factors.names]
+    none = np.empty(0, np.int64), np.empty(0), np.empty(0)
+    found = [none] * len(components)
+    for start in range(0, len(positions_NM), CELLS_AT_A_TIME):
+        part_BM = positions_NM[start : start + CELLS_AT_A_TIME]
+        rate_BK = np.ones((len(part_BM), means[0].shape[1]))
+        for mean_DK, row_B in zip(means, part_BM.T, strict=True):
+            rate_BK *= mean_DK[row_B]
+        own_BK, all_B1 = rate_BK[:, components], rate_BK.sum(axis=1)[:, None]
+        share_BK, clear_BK = _clearness(own_BK, all_B1)
+        least = max(0, len(part_BM) - top)
+        bar_K = np.partition(clear_BK, least, axis=0)[least]
+        for place, bar in enumerate(bar_K.tolist()):
+            row_P = np.flatnonzero(clear_BK[:, place] >= bar)
+            best = row_P + start, clear_BK[row_P, place], share_BK[row_P, place]
+            found[place] = _first(found[place], best, top)
+    return [(row_P, share_P) for row_P, _, share_P in found]
+
+
+Cells = tuple[Ints, Floats, Floats]
+"""Cells, how clearly they show a component, and its part of their rates."""
+
+
+def _first(some: Cells, more: Cells, top: int) -> Cells:
+    """Return the clearest of some cells and more of them that come later."""
+    rows, clear, shares = (np.concatenate(pair) for pair in zip(some, more, strict=True))
+    order = np.argsort(-clear, kind="stable")[:top]
+    return rows[order], clear[order], shares[order]
+
+
+def _clearness(own: Floats, total: Floats) -> tuple[Floats, Floats]:
+    """Return a component's part of rates, and how clearly they show it.
+
+    They do where it accounts for them, and was sure to bring about a count.
+    """
+    share = own / np.maximum(total, 1e-300)
+    return share, share * -np.expm1(-own)
+
+
 def _chosen_axes(factors: Factors, of: Sequence[str] | None) -> list[int]:
     if of is None:
         return list(range(len(factors.names)))
@@ -126,6 +179,26 @@ def tree(factors: Factors, names: Sequence[str]) -> ComponentTree:
     listed = _listed(factors)
     means = [factors.mean(name)[:, listed] for name in factors.names]
     return ComponentTree.of(listed, [names[k] for k in listed], overlaps(means, means))
+
+
+def beyond_main_effects(factors: Factors) -> str:
+    """Return, in words, that components carry next to nothing beyond main effects, if so.
+
+    That is where each has an overlap of at least `ALIKE` with main effects; else the text is empty.
+    """
+    listed = _listed(factors)
+    if len(listed) < 2:
+        return ""
+    share_K = factors.shares()[listed]
+    means = [factors.mean(name)[:, listed] for name in factors.names]
+    least = float(overlaps_with_all(means, share_K / share_K.sum()).min())
+    if least < ALIKE:
+        return ""
+    return (
+        f"The {len(listed)} components carry next to nothing beyond main effects: all have their "
+        f"labels in nearly the same shares, an overlap of at least {int(100 * least) / 100:.2f} "
+        "where 1 is the same. They say how frequent labels are, not which go together."
+    )
 
 
 def _listed(factors: Factors) -> list[int]:

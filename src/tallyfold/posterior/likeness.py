@@ -35,5 +35,24 @@ def overlaps(left: Profiles, right: Profiles) -> Floats:
     return np.asarray(np.clip(overlaps_by_axis(left, right).prod(axis=0), 0.0, 1.0))
 
 
+def overlaps_with_all(profiles: Profiles, share_K: Floats) -> Floats:
+    """Return the overlap of every component with main effects.
+
+    They spread the whole rate by the labels' shares of it, on each axis by itself: with an overlap
+    of one, a component says nothing but how frequent labels are.
+
+    Examples
+    --------
+    >>> apart = [np.array([[1.0, 0.0], [0.0, 1.0]])] * 2
+    >>> overlaps_with_all(apart, np.array([0.5, 0.5])).round(3).tolist()
+    [0.5, 0.5]
+    """
+    together = [
+        (each_DK / np.maximum(each_DK.sum(axis=0), 1e-300) @ share_K)[:, None]
+        for each_DK in profiles
+    ]
+    return np.asarray(overlaps(profiles, together)[:, 0])
+
+
 def _roots(weight_DK: Floats) -> Floats:
     return np.asarray(np.sqrt(weight_DK / np.maximum(weight_DK.sum(axis=0), 1e-300)))

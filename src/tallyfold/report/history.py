@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
+
+from tallyfold.inference.fit.loop import Iteration
 
 PREPARING = {"choice", "start", "sweeps", "svi", "gate"}
 """Phases that only prepare a later one, where there is one: their objective is another."""
@@ -52,3 +55,36 @@ def validated(phases: Sequence[str], complete: bool) -> dict[str, list[bool]]:
     names = ("whether there is a count", "how many") if complete else ("factors", "count head")
     kinds = dict(zip(names, ([not each for each in by_head], by_head), strict=True))
     return {name: own for name, own in kinds.items() if any(own)}
+
+
+class Run(NamedTuple):
+    """Iterations from `start` up to `stop` that share a phase."""
+
+    phase: str
+    start: int
+    stop: int
+
+
+def objective_runs(history: Sequence[Iteration]) -> list[Run]:
+    """Return the runs of iterations whose objectives are one line: those of one phase.
+
+    The objective of a head is its score, which is drawn as that.
+
+    Examples
+    --------
+    >>> bound = [Iteration(n, -9.0 / n, 0.1, -1.0, "sweeps") for n in (1, 2, 3)]
+    >>> head = [Iteration(n, -1.0 / n, 0.1, -1.0 / n, "head") for n in (4, 5)]
+    >>> objective_runs(bound + head)
+    [Run(phase='sweeps', start=0, stop=3)]
+    """
+    runs: list[Run] = []
+    for place, each in enumerate(history):
+        if runs and runs[-1].phase == each.phase:
+            runs[-1] = runs[-1]._replace(stop=place + 1)
+        else:
+            runs.append(Run(each.phase, place, place + 1))
+    return [
+        run
+        for run in runs
+        if any(each.objective != each.validation for each in history[run.start : run.stop])
+    ]

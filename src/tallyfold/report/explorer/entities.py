@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.data.ordering import order_of
+from tallyfold.data.ordering import MOST_NUMBERS, places_of
 from tallyfold.posterior.factors import Factors
 
 Floats = npt.NDArray[np.float64]
@@ -19,11 +20,12 @@ Ints = npt.NDArray[np.int64]
 LEVEL = 0.9
 """Of the intervals on the page; that of `Factors.components`."""
 
-MOST_NUMBERS = 900_000
-MOST_LABELS = 40_000
+MOST_BYTES = 4_500_000
 """How much of a model goes into a page: three numbers per label and component, and labels."""
 
 LONGEST_LABEL = 300
+LOOKED_AT = 1000
+"""Labels that are looked at to tell how long those of an axis are."""
 
 DIGITS = 4
 FLOOR = 1e-12
@@ -54,22 +56,34 @@ def axis_entry(
     mean_DK, low_DK, high_DK = weights
     overall_D = mean_DK @ share_K
     kept = kept_labels(low_DK, overall_D, limit)
-    texts = [label_text(label) for label in labels.take(kept).to_pylist()]
-    order = order_of(texts)
-    rank = np.argsort(-overall_D[kept] if order is None else order.places, kind="stable")
+    labels_kept = labels.take(kept)
+    texts = distinct([label_text(label) for label in labels_kept.to_pylist()])
+    order = order_entry(labels_kept)
+    rank = np.argsort(-overall_D[kept] if order is None else order["places"], kind="stable")
     kept = kept[rank]
     certain = np.array_equal(low_DK, high_DK)  # plain numbers have no intervals
     return {
         "name": name,
         "size": len(labels),
         "labels": [texts[place] for place in rank],
-        "order": order and {"kind": order.kind, "line": order.line},
-        "places": order and [order.places[place] for place in rank],
+        "order": order and {"kind": order["kind"], "line": order["line"]},
+        "places": order and [order["places"][place] for place in rank],
         "mean": packed(mean_DK[kept]),
         "low": None if certain else packed(low_DK[kept]),
         "high": None if certain else packed(high_DK[kept]),
         "counted": None if counted_D is None else counted_D[kept].tolist(),
     }
+
+
+def order_entry(labels: Any) -> dict[str, Any] | None:
+    """Return where labels stand on a line, times in days; None if they are just names."""
+    place_D = places_of(labels) if len(labels) > 1 else None
+    if place_D is None:
+        return None
+    if np.issubdtype(place_D.dtype, np.datetime64):
+        seconds_D = place_D.astype("datetime64[s]").astype(np.int64)
+        return {"kind": "time", "places": (seconds_D / 86_400).tolist(), "line": True}
+    return {"kind": "number", "places": place_D.tolist(), "line": len(labels) <= MOST_NUMBERS}
 
 
 def kept_labels(low_DK: Floats, overall_D: Floats, limit: int) -> Ints:
@@ -87,34 +101,71 @@ def kept_labels(low_DK: Floats, overall_D: Floats, limit: int) -> Ints:
     return np.sort(np.argsort(best_D, kind="stable")[:limit])
 
 
-def limits(sizes: Sequence[int], n_components: int) -> list[int]:
+def label_bytes(labels: Any, n_components: int) -> int:
+    """Return about how many bytes of the page a label takes, with its weights.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> label_bytes(pa.array(["Ann", "Bob"]), n_components=10)
+    99
+    """
+    step = max(1, len(labels) // LOOKED_AT)
+    some = [label_text(label).encode() for label in labels[::step].to_pylist()]
+    return 8 * n_components + 16 + max(1, sum(map(len, some)) // max(1, len(some)))
+
+
+def limits(sizes: Sequence[int], costs: Sequence[int]) -> list[int]:
     """Share out the room in a page among axes: short axes whole, the long ones alike.
 
     Examples
     --------
-    >>> limits([50_000, 12, 70_000], n_components=10)
-    [14994, 12, 14994]
+    >>> limits([50_000, 12, 70_000], costs=[100, 100, 100])
+    [22494, 12, 22494]
     """
-    room = min(MOST_LABELS, MOST_NUMBERS // (3 * n_components))
+    room = MOST_BYTES
     given = [0] * len(sizes)
-    by_size = sorted(range(len(sizes)), key=lambda axis: sizes[axis])
+    by_size = sorted(range(len(sizes)), key=lambda axis: sizes[axis] * costs[axis])
     for number, axis in enumerate(by_size):
-        given[axis] = min(sizes[axis], max(1, room // (len(sizes) - number)))
-        room -= given[axis]
+        share = room // (len(sizes) - number)
+        given[axis] = min(sizes[axis], max(1, share // costs[axis]))
+        room -= given[axis] * costs[axis]
     return given
 
 
 def label_text(label: Any) -> str:
-    """Return a label as text: midnights lose their time, endless texts their end.
+    """Return a label as text: midnights lose their time; endless texts say how long they are.
 
     Examples
     --------
     >>> import datetime
     >>> label_text(datetime.datetime(2024, 5, 1))
     '2024-05-01'
+    >>> label_text("word " * 100)[-22:]
+    'ord … (500 characters)'
     """
     text = str(label).removesuffix(" 00:00:00") if hasattr(label, "hour") else str(label)
-    return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+    if len(text) <= LONGEST_LABEL:
+        return text
+    return f"{text[:LONGEST_LABEL]}… ({len(text):,} characters)"
+
+
+def distinct(texts: list[str]) -> list[str]:
+    """Return texts with a number after those that are there already, so that each is an address.
+
+    Examples
+    --------
+    >>> distinct(["a", "b", "a"])
+    ['a', 'b', 'a [2]']
+    """
+    if len(set(texts)) == len(texts):
+        return texts
+    times: Counter[str] = Counter()
+    found = []
+    for text in texts:
+        times[text] += 1
+        found.append(text if times[text] == 1 else f"{text} [{times[text]}]")
+    return found
 
 
 def rounded(value: float | None, digits: int = DIGITS) -> float | None:

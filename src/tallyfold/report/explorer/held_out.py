@@ -83,19 +83,45 @@ def held_out_entry(
         "cells": test.nnz,
         "zeros": "log-score" in shown,
         "errors": errors,
-        "columns": [
-            {
-                "name": text,
-                "larger": METRICS[name].better == "larger",
-                "meaning": METRICS[name].meaning.replace(">=", "≥"),
-            }
-            for name, text in shown.items()
-        ],
+        "columns": [_column(name, text) for name, text in shown.items()],
         "rows": rows,
         "simple": train is not None,
         "calibration": calibration_entry(model, _thinned(test))
         | {"occurrence": occurrence_groups(Predictions(model, test))},
     }
+
+
+def kept_entry(model: CountModel) -> dict[str, Any] | None:
+    """Return scores that are kept with a model (`fit --holdout`, `keep_scores`), if there are any.
+
+    They are told from those of `held_out_entry`, which are computed when the page is made.
+    """
+    kept = model.fitted_.record.held_out
+    if kept is None or not kept.scores:
+        return None
+    names = list(dict.fromkeys(name for scores in kept.scores.values() for name in scores))
+    return {
+        "cells": kept.cells,
+        "refitted": kept.refitted,
+        "columns": [_column(name, name) for name in names],
+        "rows": [
+            {
+                "model": name,
+                "scores": [rounded(scores.get(each)) for each in names],
+                "own": name == model.name,
+            }
+            for name, scores in kept.scores.items()
+        ],
+    }
+
+
+def _column(name: str, text: str) -> dict[str, Any]:
+    """Return what a score is called, which of two is better, and what it means, where known."""
+    metric = METRICS.get(name)
+    if metric is None:  # one of somebody's own
+        return {"name": text, "larger": None, "meaning": ""}
+    larger = {"larger": True, "smaller": False}.get(metric.better)
+    return {"name": text, "larger": larger, "meaning": metric.meaning.replace(">=", "≥")}
 
 
 def shown_scores(model: CountModel, test: CountTensor, train: CountTensor | None) -> dict[str, str]:

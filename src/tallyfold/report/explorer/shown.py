@@ -22,7 +22,8 @@ class Explorer:
     """The explorer page of a model.
 
     In a notebook it is shown where it stands, in a frame of its own: the page's script runs there
-    and reaches neither the notebook nor the network. Elsewhere, `open` and `save` it.
+    and reaches neither the notebook nor the network, but tables can be saved. Elsewhere, `open` and
+    `save` it.
 
     Attributes
     ----------
@@ -49,8 +50,8 @@ class Explorer:
     def _repr_html_(self) -> str:
         safe = html.escape(self.page.encode("utf-8", "backslashreplace").decode())
         return (
-            f'<iframe sandbox="allow-scripts" srcdoc="{safe}" title="tallyfold explorer" '
-            f'style="width:100%;height:{HEIGHT}px;border:0"></iframe>'
+            f'<iframe sandbox="allow-scripts allow-downloads" srcdoc="{safe}" '
+            f'title="tallyfold explorer" style="width:100%;height:{HEIGHT}px;border:0"></iframe>'
         )
 
     def __repr__(self) -> str:

@@ -4,11 +4,11 @@ const FEW = 12;
 const MORE = 30;
 
 // rows in their order; barOf(row) gives {label, mean, low, high, overall, choose}
-function barsCard(title, remark, rows, barOf, options) {
+function barsCard(title, remark, rows, barOf, { certain, file, before = [] }) {
   const box = element("div", {});
   let count = FEW;
   const draw = () => {
-    box.replaceChildren(barTable(title, rows.slice(0, count).map(barOf), options));
+    box.replaceChildren(barTable(title, rows.slice(0, count).map(barOf), certain));
     if (rows.length > count) box.append(moreButton());
     else if (rows.length === 0) box.append(note("Nothing here: every share is zero."));
   };
@@ -21,31 +21,38 @@ function barsCard(title, remark, rows, barOf, options) {
   const moreButton = () =>
     button({ class: "quiet more", onclick: showMore }, `Show more (${whole.format(rows.length - count)})`);
   draw();
-  return card(title, remark, ...(options.before ?? []), box);
+  const tools = csvButton(file, barHead(title, certain), () => rows.map((row) => barNumbers(barOf(row), certain)));
+  return card(title, remark, { tools }, ...before, box);
 }
 
-function barTable(caption, bars, { certain }) {
+const barHead = (title, certain) => [title, "share", ...(certain ? [] : ["low", "high"]), ...(K === 1 ? [] : ["overall"])];
+
+const barNumbers = (bar, certain) =>
+  [bar.label, bar.mean, ...(certain ? [] : [bar.low, bar.high]), ...(K === 1 ? [] : [bar.overall])];
+
+const LONG = 32; // characters of a label that gets a line of its own
+
+// Rows are grids, so that a long label can stand above its bar; roles say that it is a table.
+function barTable(caption, bars, certain) {
   const [, scale] = endsOf(bars.flatMap((bar) => [bar.mean, bar.high, 1e-300]));
   const row = (bar) =>
-    element("tr", {},
-      element("th", { scope: "row" }, labelButton(bar.label, bar.choose)),
+    element("tr", { role: "row", class: bar.label.length > LONG ? "long" : null },
+      element("th", { scope: "row", role: "rowheader" }, labelButton(bar.label, bar.choose)),
       element("td", { class: "bar", "aria-hidden": true }, barShape(bar, scale, certain)),
-      element("td", { class: "number" }, element("span", {}, percent(bar.mean)), certain ? null : spoken(bar)),
+      element("td", { class: "number", role: "cell" }, element("span", {}, percent(bar.mean)), certain ? null : spoken(bar)),
       certain ? null : element("td", { class: "range", "aria-hidden": true }, percentRange(bar.low, bar.high)));
-  const columns = [["for-label", "label"], ["for-bar", ""], ["for-number", "share"], ["for-range", ""]];
-  const shown = certain ? columns.slice(0, 3) : columns;
-  return element("table", { class: "bars" },
+  const head = ["label", "share"].map((name) => element("th", { scope: "col", role: "columnheader" }, name));
+  return element("table", { class: certain ? "bars certain" : "bars", role: "table" },
     element("caption", { class: "unseen" }, caption),
-    element("colgroup", {}, shown.map(([kind]) => element("col", { class: kind }))),
-    element("thead", { class: "unseen" }, element("tr", {}, shown.map(([, name]) =>
-      name ? element("th", { scope: "col" }, name) : element("td", { "aria-hidden": true })))),
-    element("tbody", {}, bars.map(row)));
+    element("thead", { class: "unseen", role: "rowgroup" }, element("tr", { role: "row" }, head)),
+    element("tbody", { role: "rowgroup" }, bars.map(row)));
 }
 
 // The interval where there is no room to show it: screen readers have it always.
 const spoken = (bar) =>
   element("span", { class: "unseen" }, `, ${level} interval ${percentRange(bar.low, bar.high)}`);
 
+// A label wraps, and a click opens it.
 const labelButton = (label, choose) =>
   button({ class: "label", title: label, onclick: choose }, labelNode(label));
 

@@ -25,6 +25,15 @@ const shape = (tag, attributes = {}, ...children) =>
 const labelNode = (label) =>
   element("bdi", {}, label.trim() === "" ? `“${label}”` : label);
 
+// How wide a text is in a drawing, in pixels.
+const ruler = document.createElement("canvas").getContext("2d");
+function textWidth(text, size = 12) {
+  ruler.font = `${size}px ${getComputedStyle(document.documentElement).fontFamily}`;
+  return ruler.measureText(text).width;
+}
+
+const widest = (texts) => endsOf([0, ...texts.map((text) => textWidth(text))])[1];
+
 // Draws into a box whenever its width changes, since charts have text that must not be scaled.
 const widths = new ResizeObserver((entries) => {
   for (const { target } of entries) target.drawAgain?.();
@@ -43,41 +52,44 @@ function drawn(draw, attributes = {}) {
   return box;
 }
 
+// A table says by roles that it is one, since narrow screens lay out its rows otherwise.
 function table(caption, head, rows, attributes = {}) {
-  const cell = (content, column) =>
-    element(column === 0 ? "th" : "td", column === 0 ? { scope: "row" } : {}, content);
-  return element("table", attributes,
+  const cell = (content, column) => column === 0
+    ? element("th", { scope: "row", role: "rowheader" }, content)
+    : element("td", { role: "cell", "data-head": head[column] }, content);
+  const row = (cells) => element("tr", { role: "row" }, cells);
+  const top = head.map((name) => element("th", { scope: "col", role: "columnheader" }, name));
+  return element("table", { role: "table", ...attributes },
     element("caption", { class: "unseen" }, caption),
-    element("thead", {}, element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)))),
-    element("tbody", {}, rows.map((row) => element("tr", {}, row.map(cell)))));
+    element("thead", { role: "rowgroup" }, row(top)),
+    element("tbody", { role: "rowgroup" }, rows.map((cells) => row(cells.map(cell)))));
 }
 
 const note = (...text) => element("p", { class: "note" }, ...text);
 
 const button = (attributes, ...content) => element("button", { type: "button", ...attributes }, ...content);
 
-function card(title, remark, ...content) {
-  return element("section", { class: "card" },
-    element("header", {}, element("h4", {}, title), remark && note(remark)),
+// `tools` are buttons that stand at the end of the card's head
+function card(title, remark, { tools = [], wide = false }, ...content) {
+  return element("section", { class: wide ? "card wide" : "card" },
+    element("header", {}, element("h4", {}, title), remark && note(remark), element("span", { class: "tools" }, tools)),
     ...content);
-}
-
-function wideCard(...parts) {
-  const made = card(...parts);
-  made.classList.add("wide");
-  return made;
 }
 
 // A box that scrolls by itself if its content is too large, by keyboard as well.
 const scrolling = (name, content) =>
   element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, content);
 
-// A table that is made when it is opened.
-function numbersBehind(caption, head, rows) {
+// A table that is made when it is opened. rows() gives texts and plain numbers; show(value, column)
+// writes a number for people.
+function numbersBehind(caption, head, rows, show) {
   const details = element("details", { class: "numbers" }, element("summary", {}, "Numbers"));
+  const text = (value, column) => (value === null ? "–" : typeof value === "number" ? show(value, column) : value);
   details.addEventListener("toggle", () => {
     if (!details.open || details.children.length > 1) return;
-    details.append(scrolling(caption, table(caption, head, rows(), { class: "plain" })));
+    details.append(
+      scrolling(caption, table(caption, head, rows().map((row) => row.map(text)), { class: "plain" })),
+      csvButton(caption, head, rows));
   });
   return details;
 }

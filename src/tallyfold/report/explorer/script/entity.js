@@ -6,6 +6,13 @@ function chooseEntity(axis, row) {
   byId("detail-title").focus();
 }
 
+// A label that leads to its entity, if that is on the page.
+function entityLink(name, label) {
+  const axis = axes.find((each) => each.name === name);
+  const row = axis ? axis.labels.indexOf(label) : -1;
+  return row < 0 ? labelNode(label) : labelButton(label, () => chooseEntity(axis, row));
+}
+
 function drawEntity() {
   const { axis, row } = state.entity;
   const profile = entityProfile(axis, row);
@@ -13,10 +20,11 @@ function drawEntity() {
   byId("detail-lead").textContent = entityLead(axis, row);
   const order = components.map((c) => c.number).sort((a, b) => profile.mean[b] - profile.mean[a]);
   const barOf = (number) => ({
-    label: `Component ${titleOf(components[number])}`, mean: profile.mean[number], low: profile.low[number], high: profile.high[number],
+    label: `Component ${fullTitleOf(components[number])}`, mean: profile.mean[number], low: profile.low[number], high: profile.high[number],
     overall: K === 1 ? null : components[number].share, choose: () => chooseComponent(number),
   });
-  const own = barsCard("components", "where its rate comes from", order, barOf, { certain: axis.certain });
+  const file = `${axis.name} ${axis.labels[row]} components`;
+  const own = barsCard("components", "where its rate comes from", order, barOf, { certain: axis.certain, file });
   const others = axes.filter((other) => other !== axis).map((other) =>
     axisCard(other, companionShares(profile, other), true));
   byId("detail").replaceChildren(own, ...others);

@@ -5,32 +5,37 @@ function drawFit() {
   byId("fit-cards").replaceChildren(...cards.filter(Boolean));
 }
 
+// Scores have a line for each kind, objectives one for each phase: others would not compare.
 function courseCard() {
-  const { history, iterations, seconds, ended } = data.fit;
-  const scores = data.fit.scored.map(({ name, own }) =>
-    courseChart(`Score on validation cells${name && `: ${name}`}`, 2, (points) =>
-      points.filter(({ x }) => own[history.findIndex(([n]) => n === x)])));
-  const charts = [scores.length < 2 && courseChart("Objective", 1, settled), ...scores];
+  const { history, iterations, seconds, ended, scored, objectives } = data.fit;
+  const pointsOf = (column, own) => history
+    .map((each, place) => ({ x: each[0], y: each[column], label: String(each[0]), place }))
+    .filter(({ y, place }) => y !== null && own(place));
+  const several = new Set(history.map((each) => each[3])).size > 1;
+  const charts = [
+    ...scored.map(({ name, own }) =>
+      courseChart(`Score on validation cells${name && `: ${name}`}`, pointsOf(2, (place) => own[place]))),
+    ...objectives.map(({ phase, from, to }) =>
+      courseChart(several ? `Objective of the phase “${phase}”` : "Objective",
+        settled(pointsOf(1, (place) => place >= from && place < to)), from)),
+  ].filter(Boolean);
   const time = seconds === null ? "" : ` in ${digits(seconds, 2)} s`;
-  const end = `The fit ended because ${ended}; iteration ${iterations} was kept (marked).`;
-  const orDash = (value) => (value === null ? "–" : digits(value, 5));
-  return wideCard("Course of the fit", `${plural("iteration", history.length)}${time}. ${end}`,
+  const end = `The fit ended because ${ended}; iteration ${iterations} was kept${charts.length ? " (marked)" : ""}.`;
+  return card("Course of the fit", `${plural("iteration", history.length)}${time}. ${end}`, { wide: true },
     element("div", { class: "pair" }, charts),
     numbersBehind("Course of the fit", ["iteration", "phase", "objective", "validation"],
-      () => history.map(([n, objective, validation, phase]) =>
-        [String(n), phase, orDash(objective), orDash(validation)])));
+      () => history.map(([n, objective, validation, phase]) => [n, phase, objective, validation]),
+      (value, column) => (column === 0 ? String(value) : digits(value, 5))));
 }
 
-function courseChart(name, column, from = (points) => points) {
-  const { history, iterations } = data.fit;
-  const all = history.filter((each) => each[column] !== null)
-    .map((each) => ({ x: each[0], y: each[column], label: String(each[0]) }));
-  const points = from(all);
+// `first` is the place of the phase's first iteration, to say which were left out
+function courseChart(name, points, first = points[0]?.place) {
   if (points.length < 2) return null;
+  const { iterations } = data.fit;
   const inside = iterations >= points[0].x && iterations <= points.at(-1).x;
-  return titled(points[0].x > all[0].x ? `${name}, from iteration ${points[0].x}` : name,
+  return titled(points[0].place > first ? `${name}, from iteration ${points[0].x}` : name,
     lineChart(`${name} by iteration`, points,
-      { height: 170, format: (value) => digits(value, 4), mark: inside ? iterations : null }));
+      { height: 170, format: (value, more = 0) => digits(value, 3 + more), mark: inside ? iterations : null }));
 }
 
 // Leaves out what came before a single large step, which would hide all that came after.
@@ -49,7 +54,7 @@ function madeCard() {
   const { fit } = data;
   const changed = fit.parameters.filter((parameter) => !parameter.default);
   const seed = fit.parameters.find((parameter) => parameter.name === "random_state");
-  return card("How it was fitted", null,
+  return card("How it was fitted", null, {},
     facts([
       ["model", fit.model],
       fit.members > 1 && ["members", `a mixture of ${fit.members} fits; components are those of the first`],
@@ -79,7 +84,7 @@ function dataCard() {
         train.ones != null && ["counts that are one", percent(train.ones)],
       ]
     : [["counts", byId("no-counts").content]];
-  return card("The data", null, facts([
+  return card("The data", null, {}, facts([
     ["axes", sizes.map(({ name, size }) => `${name} ${whole.format(size)}`).join(" × ")],
     ["empty cells", zeros === "observed" ? "observed: they are zeros" : "missing: nothing is said about them"],
     ...known,

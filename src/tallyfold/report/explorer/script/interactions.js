@@ -15,11 +15,6 @@ function interactionCard(set) {
   });
   const title = set.axes.join(" with ");
   return card(title, `${plural("combination", set.seen)} seen`,
+    { tools: csvButton(title, [...set.axes, "multiplier", "low", "high"], () => set.rows) },
     table(title, [...set.axes, "multiplier"], rows, { class: "plain pairs" }));
-}
-
-function entityLink(name, label) {
-  const axis = axes.find((each) => each.name === name);
-  const row = axis ? axis.labels.indexOf(label) : -1;
-  return row < 0 ? labelNode(label) : labelButton(label, () => chooseEntity(axis, row));
 }

@@ -20,8 +20,15 @@ function setWords() {
   document.body.classList.toggle("point-model", certain);
   document.body.classList.toggle("single", K === 1);
   document.body.classList.toggle("bare", K === 0);
+  document.body.classList.toggle("unstable", components.every(({ stability }) => stability == null));
   document.body.classList.toggle("complete", data.fit.whether !== null);
   for (const node of document.querySelectorAll(".level")) node.textContent = level;
+}
+
+// What a reader must know before anything else.
+function drawWarning() {
+  byId("nothing-beyond").hidden = !data.nothing_beyond;
+  byId("nothing-beyond").textContent = data.nothing_beyond;
 }
 
 function drawLead() {
@@ -48,6 +55,7 @@ function startTheme() {
 startTheme();
 setWords();
 drawLead();
+drawWarning();
 drawInteractions();
 drawFit();
 if (K > 0) {

@@ -18,29 +18,10 @@ function mapPlaces() {
   return components.map((c) => [SIZE / 2 + (c.x - x.middle) * scale, SIZE / 2 - (c.y - y.middle) * scale]);
 }
 
-const NUMBER_HEIGHT = 13;
-const NUMBER_WIDTH = 8; // of a digit
-
-// How far the numbers of components that stand close are moved up or down, so that all can be read.
-function numberShifts(places) {
-  const shifts = components.map(() => 0);
-  const pairs = components.flatMap(({ number }) => components.slice(number + 1).map((other) => [number, other.number]));
-  const wide = ([a, b]) => (NUMBER_WIDTH * `${components[a].name}${components[b].name}`.length) / 2 + 2;
-  const near = pairs.filter(([a, b]) => Math.abs(places[a][0] - places[b][0]) < wide([a, b]));
-  for (let round = 0; round < 50; round++) {
-    for (const [a, b] of near) {
-      const apart = places[b][1] + shifts[b] - places[a][1] - shifts[a];
-      const step = Math.max(0, NUMBER_HEIGHT - Math.abs(apart)) / 2;
-      const down = apart < 0 ? -step : step;
-      shifts[a] -= down;
-      shifts[b] += down;
-    }
-  }
-  return shifts;
-}
+const moved = ([x, y], box) => Math.hypot(box.x + box.width / 2 - x, box.y + box.height / 2 - y);
 
 function drawMap() {
-  const places = mapPlaces(), shifts = numberShifts(places);
+  const places = mapPlaces();
   const circle = ({ number, share }) => {
     const [x, y] = places[number];
     return shape("g", {
@@ -50,22 +31,26 @@ function drawMap() {
       onclick: () => chooseComponent(number),
       onkeydown: (event) => mapKey(event, number),
     },
+      shape("title", {}, fullTitleOf(components[number])),
       shape("circle", { class: "hit", r: Math.max(12, radiusOf(share)) }),
       shape("circle", { class: "ring", r: radiusOf(share) }),
       shape("circle", { class: "disc", r: radiusOf(share) }));
   };
-  const numeral = ({ number, name }) => {
-    const [x, y] = places[number];
-    return shape("text",
-      { class: "numeral", "data-numeral": number, "text-anchor": "middle", x: x.toFixed(1), y: (y + 4 + shifts[number]).toFixed(1) },
-      name);
-  };
+  const texts = ({ number, box, name }) => box && [
+    moved(places[number], box) > Math.max(8, radiusOf(components[number].share)) &&
+      shape("line", { class: "leader", x1: places[number][0], y1: places[number][1], x2: box.x + box.width / 2, y2: box.y + box.height / 2 }),
+    shape("text", { class: "numeral", "data-numeral": number, "text-anchor": "middle", x: (box.x + box.width / 2).toFixed(1), y: (box.y + NUMBER_SIZE + 1.5).toFixed(1) },
+      components[number].name),
+    name && shape("text", { class: "name", "data-name": number, "text-anchor": "middle" },
+      name.lines.map((line, n) => shape("tspan",
+        { x: (name.box.x + name.box.width / 2).toFixed(1), y: (name.box.y + NAME_SIZE + 1.5 + n * LINE).toFixed(1) }, line))),
+  ];
   byId("map").replaceChildren(
     shape("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "group", "aria-label": MAP_NAME },
       shape("line", { class: "cross", x1: SIZE / 2, x2: SIZE / 2, y1: 8, y2: SIZE - 8 }),
       shape("line", { class: "cross", y1: SIZE / 2, y2: SIZE / 2, x1: 8, x2: SIZE - 8 }),
       bySize.map(circle),
-      shape("g", { "aria-hidden": true }, bySize.map(numeral))));
+      shape("g", { "aria-hidden": true }, textPlaces(places).map(texts))));
   byId("mapped").textContent = percent(data.mapped);
 }
 
@@ -86,7 +71,8 @@ function markMap(profile) {
     const number = Number(node.dataset.component);
     const chosen = number === state.component && !profile;
     node.classList.toggle("chosen", chosen);
-    byId("map").querySelector(`[data-numeral="${number}"]`).classList.toggle("chosen", chosen);
+    for (const text of byId("map").querySelectorAll(`[data-numeral="${number}"], [data-name="${number}"]`))
+      text.classList.toggle("chosen", chosen);
     node.setAttribute("aria-pressed", chosen);
     node.setAttribute("tabindex", number === state.component ? 0 : -1);
     const share = profile ? profile.mean[number] : components[number].share;

@@ -9,6 +9,7 @@ const bySize = [...components].sort((a, b) => b.share - a.share || a.number - b.
 const K = components.length;
 // A component's number, with the name that somebody gave it; automatic names are its first labels.
 const titleOf = ({ name, called, named }) => (named ? `${name}: ${called}` : `${name}`);
+const fullTitleOf = ({ name, called }) => `${name}: ${called}`;
 
 function unpacked(packed) {
   const text = atob(packed.codes);

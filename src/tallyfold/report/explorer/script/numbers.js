@@ -17,7 +17,7 @@ function percentNumber(share) {
   const value = 100 * share;
   if (value === 0) return "0";
   if (value < 0.001) return "<0.001";
-  return value.toFixed(value >= 10 ? 0 : value >= 1 ? 1 : value >= 0.1 ? 2 : 3);
+  return value.toFixed(value >= 9.95 ? 0 : value >= 0.995 ? 1 : value >= 0.0995 ? 2 : 3);
 }
 
 const percent = (share) => `${percentNumber(share)} %`;
@@ -25,7 +25,7 @@ const percent = (share) => `${percentNumber(share)} %`;
 const percentRange = (low, high) => `${percentNumber(low)}–${percentNumber(high)} %`;
 
 // For scales, whose steps are round.
-const roundPercent = (share) => `${Number((100 * share).toPrecision(3))} %`;
+const roundPercent = (share, more = 0) => `${Number((100 * share).toPrecision(3 + more))} %`;
 
 const plural = (name, size) => `${whole.format(size)} ${name}${size === 1 ? "" : "s"}`;
 

@@ -1,21 +1,42 @@
 // How the model does on cells it has not seen: scores beside simple ones, and calibration.
 
 function scoresCard() {
-  const held = data.held_out;
-  if (!held) return card("Scores", null, element("p", {}, validationText()), byId("how-to-score").content);
-  const head = held.columns.map((column) => `${column.name} ${column.larger ? "↑" : "↓"}`);
-  const best = held.columns.map((column, n) => bestOf(held.rows.map((row) => row.scores[n]), column));
+  const { held_out: held, kept } = data;
+  if (held)
+    return scoreTable(`${heldOutCells(held)}; the best of each column is bold`, held,
+      held.errors ? byId("about-means").content : null,
+      held.simple ? null : byId("how-to-compare").content);
+  if (kept) return scoreTable(keptRemark(kept), kept, byId("about-kept").content);
+  return card("Scores", null, {}, element("p", {}, validationText()), byId("how-to-score").content);
+}
+
+function scoreTable(remark, { columns, rows }, ...after) {
+  const arrow = { true: " ↑", false: " ↓", null: "" };
+  const head = columns.map(({ name, larger }) => name + arrow[larger]);
+  const best = columns.map((column, n) => bestOf(rows.map((row) => row.scores[n]), column));
   const cell = (value, n) =>
     value === null ? "–" : element(value === best[n] ? "strong" : "span", {}, digits(value, 4));
-  const rows = held.rows.map((row) =>
-    [element(row.own ? "strong" : "span", {}, row.model), ...row.scores.map(cell)]);
-  return wideCard("Scores on held-out cells",
-    `${heldOutCells(held)}; the best of each column is bold`,
-    scrolling("Scores", table("Scores on held-out cells", ["", ...head], rows, { class: "plain scores" })),
-    note(held.columns.map(meaningOf).join(" ")),
-    held.errors ? byId("about-means").content : null,
-    held.simple ? null : byId("how-to-compare").content);
+  const shown = rows.map((row) => [element(row.own ? "strong" : "span", {}, row.model), ...row.scores.map(cell)]);
+  const tools = csvButton("Scores on held-out cells", ["model", ...columns.map(({ name }) => name)],
+    () => rows.map((row) => [row.model, ...row.scores]));
+  return card("Scores on held-out cells", remark, { tools, wide: true },
+    scrolling("Scores", table("Scores on held-out cells", ["", ...head], shown, { class: "plain scores" })),
+    note(columns.map(meaningOf).join(" ")),
+    beatenBy(rows, columns), ...after);
 }
+
+// Said where main effects predict as well, by the first score that is of whole distributions.
+function beatenBy(rows, columns) {
+  const place = columns.findIndex(({ name }) => /^log/.test(name));
+  const [own, simple] = [rows.find((row) => row.own), rows.find((row) => /^main.effects$/i.test(row.model))];
+  if (K < 2 || place < 0 || !simple || own.scores[place] === null || !(simple.scores[place] >= own.scores[place])) return null;
+  return element("p", { class: "warning", id: "beaten" },
+    `Main effects, which know only how frequent each label is, predict these cells as well (${columns[place].name} ` +
+    `${digits(simple.scores[place], 4)} beside ${digits(own.scores[place], 4)}): the components add nothing to predictions.`);
+}
+
+const keptRemark = ({ cells, refitted }) =>
+  `kept with the model: ${plural("cell", cells)} with a count, ${refitted ? "scores of a fit to the other cells" : "which the fit has not seen"}`;
 
 const heldOutCells = ({ cells, zeros }) =>
   zeros ? `${plural("count", cells)}, and the empty cells held out with them` : plural("cell", cells);
@@ -27,19 +48,20 @@ function validationText() {
   return `On the cells that the fit held out for itself, the ${what} is ${digits(validation, 4)}.`;
 }
 
-function bestOf(scores, column) {
+function bestOf(scores, { larger }) {
   const [low, high] = endsOf(scores.filter((value) => value !== null));
-  return column.larger ? high : low;
+  return larger === null ? null : larger ? high : low;
 }
 
-const meaningOf = ({ name, meaning, larger }) => `${name}: ${meaning}, ${larger ? "higher" : "lower"} is better.`;
+const meaningOf = ({ name, meaning, larger }) =>
+  meaning && `${name}: ${meaning}${larger === null ? "" : `, ${larger ? "higher" : "lower"} is better`}.`;
 
 function calibrationCard() {
   const calibration = data.held_out?.calibration;
   if (!calibration) return null;
   const { coverage, means, cells, occurrence } = calibration;
-  return wideCard("Calibration",
-    `from ${plural("held-out cell", cells)}; on the dashed diagonal, what the model says is what happens`,
+  return card("Calibration",
+    `from ${plural("held-out cell", cells)}; on the dashed diagonal, what the model says is what happens`, { wide: true },
     element("div", { class: "pair" },
       occurrence && occurrenceChart(occurrence), coverage && coverageChart(coverage), meansChart(means)));
 }
@@ -49,8 +71,7 @@ function occurrenceChart(groups) {
   return titled("Whether there is a count",
     diagonalChart(name, groups,
       { ends: [0, 1], format: roundPercent, xName: "probability of a count", yName: "cells with a count" }),
-    numbersBehind("Whether there is a count", ["probability", "with a count"],
-      () => groups.map(([said, seen]) => [percent(said), percent(seen)])));
+    numbersBehind("Whether there is a count", ["probability", "with a count"], () => groups, percent));
 }
 
 function coverageChart(coverage) {
@@ -58,20 +79,17 @@ function coverageChart(coverage) {
   return titled("Coverage of intervals",
     diagonalChart(name, coverage,
       { ends: [0, 1], format: roundPercent, xName: "level of the interval", yName: "counts inside" }),
-    numbersBehind("Coverage of intervals", ["level", "inside"],
-      () => coverage.map(([said, seen]) => [percent(said), percent(seen)])));
+    numbersBehind("Coverage of intervals", ["level", "inside"], () => coverage, percent));
 }
 
 function meansChart(means) {
   const [low, high] = endsOf(means.flat());
   const room = 0.06 * (high - low || 1);
-  const twoDigits = (value) => digits(value, 2);
   const name = "Mean count by mean prediction, in groups of cells; on the diagonal if calibrated";
   return titled("Predicted and observed means",
     diagonalChart(name, means,
-      { ends: [low - room, high + room], format: twoDigits, xName: "mean prediction", yName: "mean count" }),
-    numbersBehind("Predicted and observed means", ["predicted", "observed"],
-      () => means.map((pair) => pair.map((value) => digits(value, 3)))));
+      { ends: [low - room, high + room], format: (value, more = 0) => digits(value, 2 + more), xName: "mean prediction", yName: "mean count" }),
+    numbersBehind("Predicted and observed means", ["predicted", "observed"], () => means, (value) => digits(value, 3)));
 }
 
 const titled = (title, ...content) =>

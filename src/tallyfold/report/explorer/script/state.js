@@ -4,20 +4,38 @@
 const RELEVANCE = K === 1 ? 1 : 0.6; // with one component there is nothing to stand apart from
 const state = { component: bySize[0]?.number ?? 0, relevance: RELEVANCE, entity: null };
 
+// Takes what the address asks for; what it asks for in vain is said.
 function readState() {
   const given = new URLSearchParams(location.hash.slice(1));
-  const asked = given.get("component") ?? bySize[0]?.name;
-  state.component = components.find(({ name }) => name === Number(asked))?.number ?? bySize[0]?.number ?? 0;
-  const relevance = Number(given.get("relevance") ?? RELEVANCE);
-  state.relevance = K > 1 && relevance >= 0 && relevance <= 1 ? relevance : RELEVANCE;
-  state.entity = given.has("entity") ? findEntity(given.get("axis"), given.get("entity")) : null;
+  const faults = [...given.keys()].filter((key) => !PARTS.includes(key)).map((key) => `“${key}”`);
+  state.component = findComponent(given.get("component"), faults);
+  state.relevance = findRelevance(given.get("relevance"), faults);
+  state.entity = findEntity(given.get("axis"), given.get("entity"), faults);
+  byId("missing").hidden = faults.length === 0;
+  byId("missing").textContent = `The address asks for ${faults.join(" and ")}, which is not on this page.`;
 }
 
-function findEntity(name, label) {
+const PARTS = ["component", "relevance", "axis", "entity"];
+
+// By number or by name.
+function findComponent(asked, faults) {
+  const found = components.find(({ name, called }) => `${name}` === asked || called === asked);
+  if (asked !== null && !found) faults.push(`component “${asked}”`);
+  return (found ?? bySize[0])?.number ?? 0;
+}
+
+function findRelevance(asked, faults) {
+  const relevance = Number(asked ?? RELEVANCE);
+  const sound = asked === null || (asked !== "" && relevance >= 0 && relevance <= 1);
+  if (!sound) faults.push(`relevance “${asked}”`);
+  return sound && K > 1 ? relevance : RELEVANCE;
+}
+
+function findEntity(name, label, faults) {
+  if (name === null && label === null) return null;
   const axis = axes.find((each) => each.name === name);
-  const row = axis ? axis.labels.indexOf(label) : -1;
-  byId("missing").hidden = row >= 0;
-  byId("missing").textContent = `The address asks for “${label}” (${name}), which is not on this page.`;
+  const row = axis && label !== null ? axis.labels.indexOf(label) : -1;
+  if (row < 0) faults.push(`“${label ?? ""}” (${name ?? "no axis"})`);
   return row < 0 ? null : { axis, row };
 }
 
