@@ -19,6 +19,7 @@ from tallyfold.version import __version__
 
 if TYPE_CHECKING:
     from tallyfold.data.axis import Axis as Axis
+    from tallyfold.data.axis_order import AxisOrder as AxisOrder
     from tallyfold.data.cross_validator import cross_validator as cross_validator
     from tallyfold.data.demo import load_demo as load_demo
     from tallyfold.data.formats import read_counts as read_counts
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "tallyfold.data.axis": ["Axis"],
+    "tallyfold.data.axis_order": ["AxisOrder"],
     "tallyfold.data.cross_validator": ["cross_validator"],
     "tallyfold.data.demo": ["load_demo"],
     "tallyfold.data.formats": ["read_counts", "write_counts"],

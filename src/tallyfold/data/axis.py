@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tallyfold.data.axis_order import AxisOrder
 from tallyfold.data.hashing import Hashes, label_hashes
 from tallyfold.data.missing import check_present
-from tallyfold.errors import LabelError, ShapeError
+from tallyfold.errors import LabelError, ParameterError, ShapeError
 
 MAX_LABELS = 2**31 - 1
 """Positions are stored as 32-bit integers, so an axis holds at most this many labels."""
@@ -34,9 +36,9 @@ class Axis:
         Anything Arrow can turn into an array of strings, integers, floats, booleans, dates or
         times. Labels must be distinct and none may be missing. They are kept in Arrow, so tens of
         millions of them need no Python objects.
-    unit
-        The unit that times were cut into to make these labels, such as ``"month"``: models
-        remember it, and cut the times that they are asked for.
+    order
+        The order of the labels, and the unit that times were cut into to make them: models remember
+        it, and cut the times that they are asked for. None: they have no order.
 
     Examples
     --------
@@ -47,12 +49,17 @@ class Axis:
     [2, 0]
     >>> year.label(1)
     2004
+    >>> month = Axis("month", ["2024-01", "2024-03"], AxisOrder.of_unit("month"))
+    >>> month.steps().tolist(), month.gaps()
+    ([648, 650], 1)
+    >>> month.following(2).to_pylist()
+    ['2024-04', '2024-05']
     """
 
-    __slots__ = ("_hashes", "_labels", "_name", "_unit")
+    __slots__ = ("_hashes", "_labels", "_name", "_order")
 
-    def __init__(self, name: str, labels: Any, unit: str | None = None) -> None:
-        self._name, self._unit = checked_name(name), unit
+    def __init__(self, name: str, labels: Any, order: AxisOrder | None = None) -> None:
+        self._name, self._order = checked_name(name), checked_order(order, name)
         self._labels = plain_labels(labels, axis=name)
         self._hashes: Hashes | None = None
         check_size(name, len(self._labels))
@@ -65,11 +72,11 @@ class Axis:
             )
 
     @classmethod
-    def of_distinct(cls, name: str, labels: pa.Array, unit: str | None = None) -> Axis:
+    def of_distinct(cls, name: str, labels: pa.Array, order: AxisOrder | None = None) -> Axis:
         """Make an axis of plain labels already known to be distinct, without checking again."""
         axis = cls.__new__(cls)
         axis._name, axis._labels, axis._hashes = checked_name(name), labels, None
-        axis._unit = unit
+        axis._order = order
         check_size(name, len(labels))
         return axis
 
@@ -90,9 +97,14 @@ class Axis:
         return self._labels
 
     @property
+    def order(self) -> AxisOrder | None:
+        """The order of the labels; None if they have none."""
+        return self._order
+
+    @property
     def unit(self) -> str | None:
         """The unit that times were cut into to make the labels; None if they were not."""
-        return self._unit
+        return None if self._order is None else self._order.unit
 
     @property
     def hashes(self) -> Hashes:
@@ -131,11 +143,78 @@ class Axis:
 
     def take(self, positions: npt.NDArray[np.integer]) -> Axis:
         """Return an axis of the labels at the given distinct positions, in that order."""
-        return Axis.of_distinct(self._name, self._labels.take(pa.array(positions)), self._unit)
+        return Axis.of_distinct(self._name, self._labels.take(pa.array(positions)), self._order)
 
     def renamed(self, name: str) -> Axis:
         """Return the same labels under another name."""
-        return Axis.of_distinct(name, self._labels, self._unit)
+        return Axis.of_distinct(name, self._labels, self._order)
+
+    def with_order(self, order: AxisOrder | None) -> Axis:
+        """Return the same labels in another order, or none."""
+        return Axis.of_distinct(self._name, self._labels, checked_order(order, self._name))
+
+    def steps(self) -> npt.NDArray[np.int64]:
+        """Return the step of each label along the axis's order; steps without a label count, too.
+
+        Bins of time are counted from that of 1970-01-01 (hours by the clock of their zone), cyclic
+        ones from the first of the cycle. Whole numbers are steps themselves, dates and fractions
+        have their rank, and all else its place on the axis.
+        """
+        with self._order_errors("steps"):
+            return self._known_order().steps(self._labels)
+
+    def following(self, horizon: int) -> pa.Array:
+        """Return the labels of the next steps after the last."""
+        if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+            raise ParameterError(
+                f"`horizon` must be a whole number of at least 1; got {horizon!r}."
+            )
+        steps = self.steps()
+        order = self._known_order()
+        with self._order_errors("next labels"):
+            if order.kind == "cyclic":
+                raise LabelError("its labels come back, so none follows the last")
+            if not len(steps):
+                raise LabelError("it has no label to begin from")
+            return order.labels_at(steps.max() + np.arange(1, horizon + 1), self._labels.type)
+
+    def gaps(self) -> int:
+        """Return the number of steps between the first label and the last that have no label."""
+        steps = self.steps()
+        return int(steps.max() - steps.min()) + 1 - len(steps) if len(steps) else 0
+
+    def between(self) -> pa.Array:
+        """Return the labels of the steps between the first label and the last that have none."""
+        steps = self.steps()
+        if not self.gaps():
+            return self._labels[:0]
+        every = np.arange(steps.min(), steps.max() + 1)
+        with self._order_errors("labels between"):
+            return self._known_order().labels_at(np.setdiff1d(every, steps), self._labels.type)
+
+    def _known_order(self) -> AxisOrder:
+        """Return the order; refuse an axis that has none."""
+        if self._order is None:
+            raise LabelError(
+                f"axis {self._name!r} has no order; it has {len(self):,} labels such as "
+                f"{listing(python_values(self._labels[:3]))}. Where counts are read, cut times "
+                f"with bins={{{self._name!r}: 'month'}}, or declare the order of other labels with "
+                f"ordered=[{self._name!r}]."
+            )
+        return self._order
+
+    @contextlib.contextmanager
+    def _order_errors(self, what: str) -> Iterator[None]:
+        """Say of which axis an order cannot tell something."""
+        order = self._known_order()
+        try:
+            yield
+        except LabelError as error:
+            raise LabelError(
+                f"axis {self._name!r} ({order}) has no {what}: {error}. It has {len(self):,} "
+                f"labels such as {listing(python_values(self._labels[:3]))}; leave out, or mend, "
+                "those that stand outside its order."
+            ) from None
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -214,6 +293,16 @@ def checked_name(name: str) -> str:
     if not isinstance(name, str) or not name:
         raise ShapeError(f"an axis name must be a non-empty text; got {name!r}.")
     return name
+
+
+def checked_order(order: AxisOrder | None, name: str) -> AxisOrder | None:
+    """Refuse what is no order of an axis."""
+    if order is not None and not isinstance(order, AxisOrder):
+        raise ParameterError(
+            f"the order of axis {name!r} must be an AxisOrder or None; got {order!r}. For bins of "
+            "time it is AxisOrder.of_unit('month'), for others AxisOrder('ordered')."
+        )
+    return order
 
 
 def check_size(name: str, size: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,18 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyfold.data.axis import listing, python_values
+from tallyfold.data.axis_order import AxisOrder
 from tallyfold.data.problems import ALL_ROWS, SHOWN, Problem, Problems, RowNumbers
+from tallyfold.data.time_units import UNITS
 from tallyfold.errors import LabelError, ParameterError
 
-UNITS: dict[str, Callable[[dt.datetime], str]] = {
-    "year": lambda time: f"{time.year:04}",
-    "quarter": lambda time: f"{time.year:04}-Q{(time.month + 2) // 3}",
-    "month": lambda time: f"{time.year:04}-{time:%m}",
-    "week": lambda time: "{:04}-W{:02}".format(*time.isocalendar()[:2]),
-    "day": lambda time: f"{time.year:04}-{time:%m-%d}",
-    "hour": lambda time: f"{time.year:04}-{time:%m-%dT%H}",
-}
-"""Units, and how the label of a bin is written from the moment it begins (ISO 8601)."""
 TIME_WANTED = (
     "column {!r} must hold dates or times to be binned, or text in ISO form such as 2015-03-09 or "
     "2015-03-09 14:30"
@@ -31,7 +24,7 @@ TIME_WANTED = (
 TIME_REMEDY = "Turn it into dates first."
 
 
-def checked_bins(bins: Mapping[str, str] | None, axes: Sequence[str]) -> dict[str, str]:
+def checked_bins(bins: Mapping[str, str] | None, axes: Sequence[str]) -> dict[str, AxisOrder]:
     """Refuse bins of columns that are no axis, and units that do not exist."""
     if bins is not None and not isinstance(bins, Mapping):
         raise ParameterError(f"`bins` must be like {{'date': 'month'}}; got {bins!r}.")
@@ -44,7 +37,7 @@ def checked_bins(bins: Mapping[str, str] | None, axes: Sequence[str]) -> dict[st
             raise ParameterError(
                 f"`bins` of {name!r} must be one of {', '.join(UNITS)}; got {unit!r}."
             )
-    return dict(bins or {})
+    return {name: AxisOrder.of_unit(unit) for name, unit in (bins or {}).items()}
 
 
 def floor_times(
@@ -70,7 +63,7 @@ def floor_times(
 
 def time_labels(starts: pa.Array, unit: str, axis: str) -> pa.Array:
     """Write the label of each bin from the moment it begins."""
-    write = UNITS[unit]
+    write = UNITS[unit].write
     try:
         labels = [None if start is None else write(start) for start in starts.to_pylist()]
         return pa.array(labels, pa.large_string())
@@ -101,7 +94,7 @@ def bins_of(labels: pa.Array, unit: str, axis: str) -> pa.Array:
     encoded = labels.dictionary_encode()
     texts = encoded.dictionary.to_pylist()
     moments = [_moment(text) for text in texts]
-    cut = [t if m is None else UNITS[unit](m) for t, m in zip(texts, moments, strict=True)]
+    cut = [t if m is None else UNITS[unit].write(m) for t, m in zip(texts, moments, strict=True)]
     return pa.array(cut, pa.large_string()).take(encoded.indices)
 
 

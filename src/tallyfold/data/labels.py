@@ -21,6 +21,7 @@ from tallyfold.data.axis import (
     plain_type,
     python_values,
 )
+from tallyfold.data.axis_order import AxisOrder
 from tallyfold.data.bins import bins_of, floor_times, time_labels
 from tallyfold.data.cells import merge_cells
 from tallyfold.data.missing import check_present, named_missing
@@ -38,7 +39,7 @@ class Column:
 
     name: str
     values: pa.Array | pa.ChunkedArray
-    unit: str | None = None
+    order: AxisOrder | None = None
     keep_order: bool = False
     rows: RowNumbers = ALL_ROWS
     named: bool = False
@@ -75,20 +76,20 @@ def encode_column(column: Column, problems: Problems) -> tuple[npt.NDArray[np.in
     Ordered categories keep their order. Labels that no row has are left out. If a row cannot be
     used, that is noted as one of the `problems`, and there is no axis.
     """
-    values = column.values
+    values, unit = column.values, None if column.order is None else column.order.unit
     kind = plain_type(values.type, column.name)
     if not column.named:
         check_present(values, column.name, "row", column.rows, problems)
     if pa.types.is_floating(values.type):
         values = pc.add(values.cast(kind), pa.scalar(0.0, kind))  # -0.0 and 0.0 are one label
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)
-    if column.unit is not None:
-        values = floor_times(values, column.unit, column.name, column.rows, problems)
+    if unit is not None:
+        values = floor_times(values, unit, column.name, column.rows, problems)
     if problems:
         return None
     codes, labels = _dictionary(values, column.name)
-    if column.unit is not None:
-        labels = time_labels(labels, column.unit, column.name)
+    if unit is not None:
+        labels = time_labels(labels, unit, column.name)
     labels = plain_labels(labels, axis=column.name, allow_missing=column.named)
     order = np.arange(len(labels)) if column.keep_order else sorted_order(labels)
     used = np.zeros(len(labels), bool)
@@ -99,7 +100,7 @@ def encode_column(column: Column, problems: Problems) -> tuple[npt.NDArray[np.in
     if len(order) != len(labels) or not np.array_equal(order, np.arange(len(order))):
         codes = position[codes]
         labels = labels.take(pa.array(order))
-    return codes, Axis.of_distinct(column.name, named_missing(labels, column.name), column.unit)
+    return codes, Axis.of_distinct(column.name, named_missing(labels, column.name), column.order)
 
 
 def sorted_order(labels: pa.Array) -> npt.NDArray[np.int64]:
@@ -171,20 +172,21 @@ def with_bins_of(tensor: CountTensor, axes: Sequence[Axis]) -> CountTensor:
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"who": ["ann", "ann"], "day": ["2024-05-01", "2024-05-03"]})
     >>> tensor = CountTensor.from_frame(frame, axes=["who", "day"])
-    >>> with_bins_of(tensor, [Axis("day", ["2024-05"], unit="month")]).counts.tolist()
+    >>> with_bins_of(tensor, [Axis("day", ["2024-05"], AxisOrder.of_unit("month"))]).counts.tolist()
     [2]
     """
-    units = {axis.name: axis.unit for axis in axes}
+    orders = {axis.name: axis.order for axis in axes}
     columns, cut = [], []
     for axis, column in zip(tensor.axes, tensor.indices.T, strict=True):
-        unit = units.get(axis.name)
+        order = orders.get(axis.name)
+        unit = None if order is None else order.unit
         labels = axis.labels if unit is None else bins_of(axis.labels, unit, axis.name)
         if not labels.equals(axis.labels):
             problems = Problems()
             encoded = encode_column(Column(axis.name, labels), problems)
             problems.raise_all()
             assert encoded is not None
-            axis = Axis.of_distinct(axis.name, encoded[1].labels, unit)
+            axis = Axis.of_distinct(axis.name, encoded[1].labels, order)
             column = encoded[0][column]
         columns.append(column)
         cut.append(axis)
@@ -221,7 +223,7 @@ def _retyped(axis: Axis, kind: pa.DataType) -> Axis:
     labels = labels_in_type(axis.labels, kind)
     if labels.null_count or pc.count_distinct(labels).as_py() < len(labels):
         return axis
-    return Axis.of_distinct(axis.name, plain_labels(labels, axis=axis.name), axis.unit)
+    return Axis.of_distinct(axis.name, plain_labels(labels, axis=axis.name), axis.order)
 
 
 def _read(texts: pa.Array, kind: pa.DataType) -> pa.Array:

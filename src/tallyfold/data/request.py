@@ -7,6 +7,7 @@ from types import EllipsisType, MappingProxyType
 from typing import NamedTuple
 
 from tallyfold.data.axis import listing
+from tallyfold.data.axis_order import AxisOrder
 from tallyfold.data.bins import checked_bins
 from tallyfold.errors import LabelError, ParameterError, ShapeError
 
@@ -26,7 +27,7 @@ class Request(NamedTuple):
     value
         The column that holds the counts; None counts rows, an ellipsis is not decided yet.
     bins
-        The unit of each column of times that is cut.
+        How each column of times is cut that is.
     repeated
         One of `REPEATED`.
     missing
@@ -35,7 +36,7 @@ class Request(NamedTuple):
 
     axes: list[str]
     value: str | EllipsisType | None = None
-    bins: Mapping[str, str] = MappingProxyType({})
+    bins: Mapping[str, AxisOrder] = MappingProxyType({})
     repeated: str = "sum"
     missing: str = "error"
 

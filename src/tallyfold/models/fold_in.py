@@ -235,4 +235,4 @@ def _longer(axis: Axis, counts: CountTensor) -> Axis:
     if not len(new):
         return axis
     labels = pa.concat_arrays([axis.labels, new.cast(axis.labels.type)])
-    return Axis.of_distinct(axis.name, labels, axis.unit)
+    return Axis.of_distinct(axis.name, labels, axis.order)

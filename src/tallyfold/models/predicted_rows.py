@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing, plain_labels, python_values
+from tallyfold.data.axis_order import AxisOrder
 from tallyfold.data.bins import bins_of, checked_bins, floor_times
 from tallyfold.data.labels import labels_in_type
 from tallyfold.errors import LabelError, ParameterError
@@ -92,7 +93,7 @@ def _positions(
     axes: tuple[Axis, ...],
     table: pa.Table,
     unknown: Unknown,
-    units: Mapping[str, str],
+    units: Mapping[str, AxisOrder],
     start: int,
 ) -> Positions:
     columns = []
@@ -101,7 +102,12 @@ def _positions(
             raise LabelError(
                 f"the table has no column {axis.name!r}; it has {listing(table.column_names, 20)}."
             )
-        labels = _labels(table.column(axis.name), axis, units.get(axis.name), start)
+        labels = _labels(
+            table.column(axis.name),
+            axis,
+            units[axis.name].unit if axis.name in units else None,
+            start,
+        )
         columns.append(axis.find(labels)[0])
         if unknown == "error":
             _refuse_unknown(axis, table.column(axis.name), columns[-1], start)

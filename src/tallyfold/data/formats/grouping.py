@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis, check_size, plain_labels
+from tallyfold.data.axis_order import AxisOrder
 from tallyfold.data.bins import time_labels
 from tallyfold.data.cells import MAX_COUNT, whole_means
 from tallyfold.data.events import ONE_OF_MANY, tensor_from_rows
@@ -79,7 +80,7 @@ def group_rows(
     for number, name in enumerate(request.axes):
         label = source.columns[name]
         if name in request.bins:
-            label = f"date_trunc({literal(request.bins[name])}, {time_of(source, name)})"
+            label = f"date_trunc({literal(request.bins[name].unit or '')}, {time_of(source, name)})"
         elif request.missing != "error":
             label = f"CASE WHEN {missing_of(source, name)} THEN NULL ELSE {label} END"
         labels.append(f"{label} AS x{number}")
@@ -216,7 +217,7 @@ def tensor_of_groups(
     for number, name in enumerate(request.axes):
         labels = _distinct_labels(connection, number, name, named=request.missing == "label")
         if name in request.bins:
-            labels = time_labels(labels, request.bins[name], name)
+            labels = time_labels(labels, request.bins[name].unit or "", name)
         elif is_text and known is None:
             labels = natural_labels(labels)
         axis, position = _axis_of(
@@ -264,7 +265,7 @@ def _distinct_labels(connection: Any, number: int, name: str, *, named: bool) ->
 
 
 def _axis_of(
-    name: str, labels: pa.Array, known: Axis | None, unit: str | None = None
+    name: str, labels: pa.Array, known: Axis | None, order: AxisOrder | None = None
 ) -> tuple[Axis, Codes]:
     """Return the axis, and for each of DuckDB's codes the position on it."""
     if known is not None:
@@ -276,12 +277,12 @@ def _axis_of(
                 f"{str(error).splitlines()[0]}. Name the columns with axes= to read it as a plain "
                 "table."
             ) from error
-    order = sorted_order(labels)
-    position = np.empty(len(order), np.int32)
-    position[order] = np.arange(len(order), dtype=np.int32)
+    places = sorted_order(labels)
+    position = np.empty(len(places), np.int32)
+    position[places] = np.arange(len(places), dtype=np.int32)
     if np.any(position[:-1] > position[1:]):  # DuckDB sorts most labels as we do: spare the copy
-        labels = labels.take(pa.array(order))
-    return Axis.of_distinct(name, named_missing(labels, name), unit), position
+        labels = labels.take(pa.array(places))
+    return Axis.of_distinct(name, named_missing(labels, name), order), position
 
 
 def _fetch_cells(

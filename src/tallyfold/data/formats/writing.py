@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis, plain_labels
-from tallyfold.data.bins import UNITS
+from tallyfold.data.axis_order import AxisOrder
 from tallyfold.data.formats.sql import connected, literal
 from tallyfold.data.locks import locked_file
 from tallyfold.data.part import Part
 from tallyfold.data.temporaries import clear_abandoned, temporary_prefix
 from tallyfold.data.tensor import CountTensor, label_columns
+from tallyfold.data.time_units import UNITS
 from tallyfold.errors import DataError, FormatError, StorageError
 
 ROWS_AT_A_TIME = 1_000_000
@@ -83,7 +84,7 @@ def axes_to_bytes(axes: Sequence[Axis], stamp: str = "", part: Part | None = Non
         offsets = pa.array([0, len(axis)], pa.int64())
         columns.append(pa.LargeListArray.from_arrays(offsets, axis.labels))
     fields = [
-        pa.field(axis.name, column.type, metadata=axis.unit and {"unit": axis.unit})
+        pa.field(axis.name, column.type, metadata=_order_facts(axis.order))
         for axis, column in zip(axes, columns, strict=True)
     ]
     record = pa.record_batch(columns, schema=pa.schema(fields))
@@ -110,7 +111,7 @@ def recorded_from_bytes(data: bytes, file: str, stamp: str = "") -> Recorded:
         facts = record.schema.metadata or {}
         known, part = facts.get(b"stamp", b"").decode(), facts.get(b"part")
         axes = [
-            Axis(field.name, plain_labels(column.flatten(), axis=field.name), _unit(field))
+            Axis(field.name, plain_labels(column.flatten(), axis=field.name), _order(field))
             for field, column in zip(record.schema, record.columns, strict=True)
         ]
         recorded = Recorded(axes, None if part is None else Part.from_text(part.decode()))
@@ -130,10 +131,18 @@ def recorded_from_bytes(data: bytes, file: str, stamp: str = "") -> Recorded:
     return recorded
 
 
-def _unit(field: pa.Field) -> str | None:
-    """Return the unit that times of an axis were cut into, as it is recorded."""
-    known = (field.metadata or {}).get(b"unit", b"").decode()
-    return known if known in UNITS else None
+def _order_facts(order: AxisOrder | None) -> dict[str, str] | None:
+    """Return what is recorded of an axis's order."""
+    return None if order is None else {"order": order.to_text()}
+
+
+def _order(field: pa.Field) -> AxisOrder | None:
+    """Return the order of an axis as it is recorded; by earlier versions, as its unit alone."""
+    known = field.metadata or {}
+    if b"order" in known:
+        return AxisOrder.from_text(known[b"order"].decode())
+    unit = known.get(b"unit", b"").decode()
+    return AxisOrder.of_unit(unit) if unit in UNITS else None
 
 
 def write_axes_file(tensor: CountTensor, file: Path) -> None:

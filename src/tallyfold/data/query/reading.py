@@ -176,8 +176,10 @@ def _labels(
         check_present(values, name, "row", rows, problems)
     elif pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
-    unit = request.bins.get(name)
-    return values if unit is None else floor_times(values, unit, name, rows, problems)
+    order = request.bins.get(name)
+    if order is None:
+        return values
+    return floor_times(values, order.unit or "", name, rows, problems)
 
 
 def _counts(

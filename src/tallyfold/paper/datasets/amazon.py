@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import tallyfold as tf
-from tallyfold.data.bins import UNITS
 from tallyfold.data.summary import Dropped
 from tallyfold.data.tensor import BinUnit
+from tallyfold.data.time_units import UNITS
 from tallyfold.errors import DataError, DroppedWarning, ParameterError
 from tallyfold.paper.datasets import records
 from tallyfold.paper.datasets.reader import Reader, Unfit, one_file

@@ -1,0 +1,127 @@
+"""Units of time: how the label of a bin is written and read, and how bins follow each other."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Moments = npt.NDArray[np.datetime64]
+Steps = npt.NDArray[np.int64]
+
+FIRST_YEAR, LAST_YEAR = 1, 9999
+
+
+class Unit(NamedTuple):
+    """A unit that times are cut into.
+
+    Attributes
+    ----------
+    write
+        The label of a bin (ISO 8601) from the moment it begins.
+    pattern
+        What labels look like.
+    rest
+        What makes a label an ISO date or time, which Python reads.
+    """
+
+    write: Callable[[dt.datetime], str]
+    pattern: re.Pattern[str]
+    rest: str = ""
+
+
+UNITS: dict[str, Unit] = {
+    "year": Unit(lambda time: f"{time.year:04}", re.compile(r"\d{4}"), "-01-01"),
+    "quarter": Unit(
+        lambda time: f"{time.year:04}-Q{(time.month + 2) // 3}", re.compile(r"\d{4}-Q[1-4]")
+    ),
+    "month": Unit(lambda time: f"{time.year:04}-{time:%m}", re.compile(r"\d{4}-\d{2}"), "-01"),
+    "week": Unit(
+        lambda time: "{:04}-W{:02}".format(*time.isocalendar()[:2]), re.compile(r"\d{4}-W\d{2}")
+    ),
+    "day": Unit(lambda time: f"{time.year:04}-{time:%m-%d}", re.compile(r"\d{4}-\d{2}-\d{2}")),
+    "hour": Unit(
+        lambda time: f"{time.year:04}-{time:%m-%dT%H}", re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}")
+    ),
+}
+"""Units of time that goes on; a later bin has a larger label."""
+
+CYCLES: dict[str, tuple[str, ...]] = {
+    "weekday": ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"),
+    "hour-of-day": tuple(f"{hour:02}h" for hour in range(24)),
+    "month-of-year": (
+        *("Jan", "Feb", "Mar", "Apr", "May", "Jun"),
+        *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+    ),
+}
+"""Units that come back, and the labels of their bins, in order."""
+
+_WEEK_OF_1970 = 3
+"""1970-01-01 was the fourth day of its week, which counts as week 0."""
+
+
+def bin_start(label: str, unit: str) -> dt.datetime | None:
+    """Return the moment at which the bin with this label begins; None if no bin of the unit has it.
+
+    Examples
+    --------
+    >>> bin_start("2024-W07", "week"), bin_start("2024-13", "month")
+    (datetime.datetime(2024, 2, 12, 0, 0), None)
+    """
+    known = UNITS[unit]
+    if not known.pattern.fullmatch(label):
+        return None
+    text = f"{label[:4]}-{3 * int(label[-1]) - 2:02}-01" if unit == "quarter" else label
+    try:
+        return dt.datetime.fromisoformat(text + known.rest)
+    except ValueError:
+        return None
+
+
+def steps_of(starts: Moments, unit: str) -> Steps:
+    """Return the number of each bin from the moment it begins; the bin of 1970-01-01 is 0.
+
+    Examples
+    --------
+    >>> steps_of(np.array(["1970-04-01", "2024-02-12"], "datetime64[us]"), "quarter").tolist()
+    [1, 216]
+    """
+    if unit == "week":
+        return (_numbers(starts, "D") + _WEEK_OF_1970) // 7
+    if unit == "quarter":
+        return _numbers(starts, "M") // 3
+    return _numbers(starts, {"year": "Y", "month": "M", "day": "D", "hour": "h"}[unit])
+
+
+def starts_of(steps: Steps, unit: str) -> Moments:
+    """Return the moment at which each bin begins, from its number.
+
+    Examples
+    --------
+    >>> starts_of(np.array([1, 216]), "quarter").astype(str).tolist()
+    ['1970-04-01T00:00:00.000000', '2024-01-01T00:00:00.000000']
+    """
+    if unit == "week":
+        moments = (steps * 7 - _WEEK_OF_1970).astype("datetime64[D]")
+    elif unit == "quarter":
+        moments = (steps * 3).astype("datetime64[M]")
+    else:
+        codes = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
+        moments = steps.astype(f"datetime64[{codes[unit]}]")
+    return moments.astype("datetime64[us]")
+
+
+def written(starts: Moments, unit: str) -> pa.Array:
+    """Return the labels of bins from the moments they begin, in the years 1 to 9999."""
+    write = UNITS[unit].write
+    return pa.array([write(start) for start in starts.tolist()], pa.large_string())
+
+
+def _numbers(starts: Moments, code: str) -> Steps:
+    numbers: Steps = starts.astype(f"datetime64[{code}]").astype(np.int64)
+    return numbers
