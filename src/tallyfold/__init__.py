@@ -48,7 +48,11 @@ if TYPE_CHECKING:
     from tallyfold.inference.distributed.torch_group import many_processes as many_processes
     from tallyfold.models.bptf import BPTF as BPTF
     from tallyfold.models.constant import Constant as Constant
+    from tallyfold.models.forecasting import SmoothedPast as SmoothedPast
     from tallyfold.models.gibbs_bptf import GibbsBPTF as GibbsBPTF
+    from tallyfold.models.last_periods import LastValue as LastValue
+    from tallyfold.models.last_periods import MovingAverage as MovingAverage
+    from tallyfold.models.last_periods import SeasonalNaive as SeasonalNaive
     from tallyfold.models.main_effects import MainEffects as MainEffects
     from tallyfold.models.margins import Margins as Margins
     from tallyfold.models.mlp_tf import MLPTF as MLPTF
@@ -88,7 +92,9 @@ _NAMES = {
     "tallyfold.inference.distributed.torch_group": ["many_processes"],
     "tallyfold.models.bptf": ["BPTF"],
     "tallyfold.models.constant": ["Constant"],
+    "tallyfold.models.forecasting": ["SmoothedPast"],
     "tallyfold.models.gibbs_bptf": ["GibbsBPTF"],
+    "tallyfold.models.last_periods": ["LastValue", "MovingAverage", "SeasonalNaive"],
     "tallyfold.models.main_effects": ["MainEffects"],
     "tallyfold.models.margins": ["Margins"],
     "tallyfold.models.mlp_tf": ["MLPTF"],

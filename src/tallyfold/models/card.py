@@ -28,6 +28,9 @@ ZEROS = {
 """What empty cells are to a model, in words."""
 
 
+HISTOGRAM = "the histogram of all counts"
+
+
 class Card:
     """What there is to know of a fitted model, for people and for programs.
 
@@ -134,6 +137,9 @@ def changed_parameters(model: FittedModel) -> dict[str, str]:
 
 def whether_words(fitted: Fitted) -> str | None:
     """Return what tells whether there is a count; None where the likelihood does."""
+    if fitted.forecaster is not None:
+        rates = fitted.forecaster.rates
+        return None if rates is None else f"earlier periods: {rates.memory.words()}"
     occurrence = fitted.occurrence
     if occurrence is None:
         return None
@@ -159,6 +165,10 @@ def gate_words(model: FittedModel) -> str | None:
 
 def amount_words(fitted: Fitted) -> str | None:
     """Return how counts of at least one are predicted; None for a model of means alone."""
+    if fitted.forecaster is not None:
+        amounts = fitted.forecaster.amounts
+        learned = amounts.numbers is not None
+        return f"earlier periods: {amounts.memory.words()}" if learned else HISTOGRAM
     if fitted.head is not None:
         return _head_words(fitted.head)
     likelihood = fitted.likelihood
@@ -168,7 +178,7 @@ def amount_words(fitted: Fitted) -> str | None:
 def _head_words(head: CountHead) -> str:
     upper = head.bins.upper
     scale = "" if upper is None else f", on the scale {head.bins.lower_B[0]} to {upper}"
-    how = "learned from margins" if head.stages else "the histogram of all counts"
+    how = "learned from margins" if head.stages else HISTOGRAM
     return how + scale
 
 

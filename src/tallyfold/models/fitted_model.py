@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -275,6 +275,22 @@ class FittedModel(HasComponents):
     def _keep_held_out(self, held_out: HeldOut) -> None:
         record = replace(self.fitted_.record, held_out=held_out)
         self._fitted = replace(self.fitted_, record=record)
+
+    def forecast(self, horizon: int) -> Self:
+        """Return a model whose axis of time also has the next labels, for all that can be asked.
+
+        What is known of the past stays what it is; a period further away is less sure.
+
+        Parameters
+        ----------
+        horizon
+            How many periods.
+        """
+        from tallyfold.models.forecast import forecast
+
+        model = type(self)(**self.get_params())  # type: ignore[attr-defined]
+        model._fitted = forecast(self.fitted_, horizon, type(self).__name__)
+        return model
 
     # -- saving -----------------------------------------------------------------------------------
 

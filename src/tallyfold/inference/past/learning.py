@@ -29,10 +29,12 @@ COMBINATIONS = (0.8, 0.9, 0.95, 0.98, 1.0)
 MARGINS = (0.8, 0.9, 0.97)
 AMOUNTS = (0.8, 0.95, 1.0)
 """Decays that are tried."""
-MOST_TRIES = 220
+MOST_TRIES = 150
 WIDTH = 3.0
 """Of the Gaussian prior on numbers that are learned, about where they start: for few cells."""
 MOST_LOG_DRIFT = 2.0
+MEDIAN_SQUARE = 0.4549
+"""The median of the square of a standard normal number."""
 
 N = TypeVar("N", RateNumbers, AmountNumbers)
 
@@ -222,7 +224,7 @@ def _best(
 
     first_F = np.array([getattr(start, name) for name in names])
     corners = np.vstack([first_F, first_F + 0.3 * np.eye(len(first_F))])
-    options = {"maxfev": MOST_TRIES, "xatol": 1e-3, "fatol": 1e-6, "initial_simplex": corners}
+    options = {"maxfev": MOST_TRIES, "xatol": 3e-3, "fatol": 3e-6, "initial_simplex": corners}
     found = minimize(loss, first_F, method="Nelder-Mead", options=options)
     best = numbers(np.round(found.x, 6))
     return best, score(best)
@@ -249,11 +251,14 @@ def _off(
 
 
 def _spread(off: Sequence[tuple[int, float, float]]) -> LevelSpread:
-    """Return the variances of totals by distance that periods off by so much lead to."""
-    excess = {
-        ahead: max(float(np.mean([square - chance for at, square, chance in off if at == ahead])), 0)
-        for ahead in sorted({ahead for ahead, _, _ in off})
-    }
+    """Return the variances of totals by distance that periods off by so much lead to.
+
+    By medians: a first or last period that is cut short is no measure of the others.
+    """
+    excess = {}
+    for ahead in sorted({ahead for ahead, _, _ in off}):
+        square, chance = np.array([each[1:] for each in off if each[0] == ahead]).T
+        excess[ahead] = max(float(np.median(square) / MEDIAN_SQUARE - np.mean(chance)), 0.0)
     if 1 not in excess:
         return LevelSpread()
     steps = np.array([ahead - 1.0 for ahead in excess])
