@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from tallyfold.kernels.arrays import Floats, Ints
@@ -44,7 +46,7 @@ def decayed_sums(key_E: Ints, step_E: Ints, value_EF: Floats, decay: float) -> F
     order_E = np.argsort(rank_E, kind="stable")
     ends = np.cumsum(np.bincount(rank_E))
     faded_E = decay ** np.append(0, np.diff(step_E)).clip(0).astype(np.float64)
-    for start, end in zip(ends[:-1], ends[1:], strict=True):
+    for start, end in pairwise(ends):
         rows = order_E[start:end]
         sums_EF[rows] += faded_E[rows, None] * sums_EF[rows - 1]
     return sums_EF

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tallyfold.data.axis import Axis
-from tallyfold.models.head_checks import check_keys, check_head, require
+from tallyfold.models.head_checks import check_head, check_keys, require
 from tallyfold.posterior.forecaster import Forecaster
 from tallyfold.posterior.past_rates import Memory
 

@@ -48,9 +48,7 @@ def past_phases(
     observed: bool,
 ) -> list[Phase]:
     """Return the phases that learn how the past of a tensor leads to its next period."""
-    history = History.of(
-        tensor.indices, tensor.counts, tensor.shape, time.number, time.step_D
-    )
+    history = History.of(tensor.indices, tensor.counts, tensor.shape, time.number, time.step_D)
     values, times = np.unique(tensor.counts, return_counts=True)
     ends = tuple(scale) if isinstance(scale, list) else scale
     histogram = histogram_head(values, times, ends)  # type: ignore[arg-type]

@@ -40,6 +40,9 @@ class LevelSpread(NamedTuple):
         return float(np.sqrt(self.first + (ahead - 1) * self.further))
 
 
+NO_SPREAD = LevelSpread()
+
+
 @dataclass(frozen=True)
 class Forecaster:
     """What tells counts of periods from those before them.
@@ -59,7 +62,7 @@ class Forecaster:
     history: History
     rates: PastRates | None
     amounts: PastAmounts
-    spread: LevelSpread = LevelSpread()
+    spread: LevelSpread = NO_SPREAD
 
     def distribution(self, indices_NM: Cells) -> CountDistribution:
         """Return the predictive distributions of cells; -1 is an unknown label."""

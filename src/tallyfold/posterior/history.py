@@ -219,7 +219,9 @@ class History:
         sizes, place_E = whole(arrays["sizes"]), arrays["places"]
         key_E, step_E = place_E // (n_periods + 1), place_E % (n_periods + 1)
         others_EK = np.stack(np.unravel_index(key_E, sizes), axis=1)
-        return cls._of_sums(axis, arrays["steps"], n_periods, sizes, others_EK, step_E, arrays["logs"])
+        return cls._of_sums(
+            axis, arrays["steps"], n_periods, sizes, others_EK, step_E, arrays["logs"]
+        )
 
 
 def sets_of(n_axes: int) -> list[Axes]:

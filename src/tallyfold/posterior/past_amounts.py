@@ -87,7 +87,7 @@ class PastAmounts:
 
     @cached_property
     def log_lower_B(self) -> Floats:
-        """ln of the smallest count of each bin."""
+        """Logarithm of the smallest count of each bin."""
         return np.log(self.histogram.bins.lower_B)
 
     @cached_property

@@ -224,8 +224,12 @@ def _best(
 
     first_F = np.array([getattr(start, name) for name in names])
     corners = np.vstack([first_F, first_F + 0.3 * np.eye(len(first_F))])
-    options = {"maxfev": MOST_TRIES, "xatol": 3e-3, "fatol": 3e-6, "initial_simplex": corners}
-    found = minimize(loss, first_F, method="Nelder-Mead", options=options)
+    found = minimize(
+        loss,
+        first_F,
+        method="Nelder-Mead",
+        options={"maxfev": MOST_TRIES, "xatol": 3e-3, "fatol": 3e-6, "initial_simplex": corners},
+    )
     best = numbers(np.round(found.x, 6))
     return best, score(best)
 
@@ -233,7 +237,7 @@ def _best(
 def _off(
     cells: PastCells, features: PastFeatures, numbers: RateNumbers
 ) -> list[tuple[int, float, float]]:
-    """Return how far periods are off: how far ahead, squared log ratio, and what of it is chance."""
+    """Return how far each period is off: steps ahead, squared log ratio, what of it is chance."""
     if not len(cells.counts_C):
         return []
     some_C = -np.expm1(numbers.log_zero(features, cells.asked.ahead_N)) * cells.weight_C

@@ -57,7 +57,8 @@ class PastCells:
 
     def where(self, chosen_C: Mask) -> PastCells:
         """Return some of them."""
-        asked = Asked(*(part[chosen_C] for part in self.asked))
+        others_CK, known_C, ahead_C = self.asked
+        asked = Asked(others_CK[chosen_C], known_C[chosen_C], ahead_C[chosen_C])
         return PastCells(asked, self.counts_C[chosen_C], self.weight_C[chosen_C])
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tallyfold.posterior.forecaster import LevelSpread
+from tallyfold.posterior.forecaster import NO_SPREAD, LevelSpread
 from tallyfold.posterior.past_amounts import AmountNumbers
 from tallyfold.posterior.past_rates import RateNumbers
 
 NOT_TRIED = -1e300
+FIRST_RATES, FIRST_AMOUNTS = RateNumbers(), AmountNumbers()
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,9 @@ class PastState:
     """
 
     candidate: int = 0
-    rates: RateNumbers = RateNumbers()
+    rates: RateNumbers = FIRST_RATES
     rate_score: float = NOT_TRIED
     amount_memory: int = -1
-    amounts: AmountNumbers = AmountNumbers()
+    amounts: AmountNumbers = FIRST_AMOUNTS
     amount_score: float = NOT_TRIED
-    spread: LevelSpread = LevelSpread()
+    spread: LevelSpread = NO_SPREAD
