@@ -16,14 +16,20 @@ import numpy as np
 from scipy.optimize import minimize
 
 from tallyfold.data.tensor import CountTensor
-from tallyfold.inference.past.periods import PastCells, TimeAxis, later_cells, next_cells
+from tallyfold.inference.past.periods import (
+    MOST_AHEAD,
+    PastCells,
+    TimeAxis,
+    later_cells,
+    next_cells,
+)
 from tallyfold.inference.past.state import PastState
 from tallyfold.kernels.arrays import Floats
 from tallyfold.posterior.count_head import CountHead
-from tallyfold.posterior.forecaster import LevelSpread
-from tallyfold.posterior.history import History
+from tallyfold.posterior.forecaster import NO_SPREAD, LevelSpread
+from tallyfold.posterior.history import Asked, History
 from tallyfold.posterior.past_amounts import AmountNumbers, PastAmounts
-from tallyfold.posterior.past_rates import Memory, PastFeatures, PastRates, RateNumbers
+from tallyfold.posterior.past_rates import Memory, PastRates, RateNumbers, levels
 
 COMBINATIONS = (0.8, 0.9, 0.95, 0.98, 1.0)
 MARGINS = (0.8, 0.9, 0.97)
@@ -35,6 +41,8 @@ WIDTH = 3.0
 MOST_LOG_DRIFT = 2.0
 MEDIAN_SQUARE = 0.4549
 """The median of the square of a standard normal number."""
+LEAST_PERIODS = 4
+"""With fewer periods, nothing is said of how far totals are off."""
 
 N = TypeVar("N", RateNumbers, AmountNumbers)
 
@@ -185,7 +193,6 @@ class DistancesStep:
     def advance(self, state: PastState, iteration: int) -> tuple[PastState, float]:
         """Learn all at once; the objective is the log score per cell with a count."""
         made, cells, history = self.rates.made(state), self.cells, self.rates.history
-        near = self.rates.cells
         score, features = 0.0, made.features(history, cells.asked)
         numbers = state.rates
         if cells.n_filled:
@@ -198,9 +205,10 @@ class DistancesStep:
 
             begin = numbers._replace(fade=0.95, log_drift=-3.0)
             numbers, score = _best(told, begin, begin, ["fade", "log_drift"], cells.n_filled)
-        near_features = made.features(history, near.asked)
-        off = [*_off(near, near_features, numbers), *_off(cells, features, numbers)]
-        return replace(state, rates=numbers, spread=_spread(off)), score
+        spread = level_spread(history, made.margins or made.memory)
+        if spread.further > np.exp(numbers.log_drift):  # cells are as unsure as their total
+            numbers = numbers._replace(log_drift=float(np.log(spread.further)))
+        return replace(state, rates=numbers, spread=spread), score
 
     def validation_score(self, state: PastState) -> None:
         """Return None: there is one iteration."""
@@ -234,38 +242,30 @@ def _best(
     return best, score(best)
 
 
-def _off(
-    cells: PastCells, features: PastFeatures, numbers: RateNumbers
-) -> list[tuple[int, float, float]]:
-    """Return how far each period is off: steps ahead, squared log ratio, what of it is chance."""
-    if not len(cells.counts_C):
-        return []
-    some_C = -np.expm1(numbers.log_zero(features, cells.asked.ahead_N)) * cells.weight_C
-    _, group_C = np.unique(
-        np.stack([cells.asked.known_N, cells.asked.ahead_N]), axis=1, return_inverse=True
-    )
-    expected_G = np.bincount(group_C, some_C)
-    filled_G = np.bincount(group_C, cells.weight_C * cells.filled_C)
-    ahead_G = np.round(np.bincount(group_C, cells.asked.ahead_N) / np.bincount(group_C))
-    return [
-        (int(ahead), float(np.log(filled / expected) ** 2), float(1 / filled))
-        for ahead, filled, expected in zip(ahead_G, filled_G, expected_G, strict=True)
-        if filled > 0 and expected > 0
-    ]
+def level_spread(history: History, memory: Memory) -> LevelSpread:
+    """Return how far totals of periods are off, by how many periods ahead they are foretold.
 
-
-def _spread(off: Sequence[tuple[int, float, float]]) -> LevelSpread:
-    """Return the variances of totals by distance that periods off by so much lead to.
-
-    By medians: a first or last period that is cut short is no measure of the others.
+    By medians over the later two thirds of the history: a first or last period that is cut short is
+    no measure of the others.
     """
-    excess = {}
-    for ahead in sorted({ahead for ahead, _, _ in off}):
-        square, chance = np.array([each[1:] for each in off if each[0] == ahead]).T
-        excess[ahead] = max(float(np.median(square) / MEDIAN_SQUARE - np.mean(chance)), 0.0)
-    if 1 not in excess:
-        return LevelSpread()
-    steps = np.array([ahead - 1.0 for ahead in excess])
-    further = np.array([variance - excess[1] for variance in excess.values()])
-    slope = float(steps @ further / max(steps @ steps, 1.0))
-    return LevelSpread(excess[1], max(slope, 0.0))
+    table = history.tables[0]
+    total_T = np.zeros(history.n_periods)
+    total_T[table.step_E] = table.sums_E2[:, 0]
+    excess: list[float] = []
+    for ahead in range(1, MOST_AHEAD + 1):
+        target_T = np.arange(max(history.n_periods // 3, ahead), history.n_periods)
+        target_T = target_T[total_T[target_T] > 0]
+        if len(target_T) < LEAST_PERIODS:
+            break
+        none = np.zeros((len(target_T), len(history.sizes)), np.int32)
+        asked = Asked(none, target_T - ahead, np.full(len(target_T), ahead))
+        off_T = np.log(total_T[target_T] / levels(history, asked, memory))
+        square_T = (off_T - np.median(off_T)) ** 2
+        chance = float(np.mean(1 / total_T[target_T]))
+        excess.append(max(float(np.median(square_T)) / MEDIAN_SQUARE - chance, 0.0))
+    if not excess:
+        return NO_SPREAD
+    further_H = np.arange(len(excess), dtype=np.float64)
+    squares = max(float(further_H @ further_H), 1.0)
+    slope = float(further_H @ (np.array(excess) - excess[0])) / squares
+    return LevelSpread(excess[0], max(slope, 0.0))
