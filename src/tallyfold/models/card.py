@@ -139,7 +139,8 @@ def whether_words(fitted: Fitted) -> str | None:
     """Return what tells whether there is a count; None where the likelihood does."""
     if fitted.forecaster is not None:
         rates = fitted.forecaster.rates
-        return None if rates is None else f"earlier periods: {rates.memory.words()}"
+        corrected = "" if fitted.forecaster.network is None else ", corrected by a network"
+        return None if rates is None else f"earlier periods: {rates.memory.words()}{corrected}"
     occurrence = fitted.occurrence
     if occurrence is None:
         return None

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import printable
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
@@ -24,6 +22,7 @@ from tallyfold.inference.past.learning import (
     RatesStep,
     smoothed_candidates,
 )
+from tallyfold.inference.past.network import LOOKS, NetworkStep
 from tallyfold.inference.past.periods import TimeAxis
 from tallyfold.inference.past.state import PastState
 from tallyfold.models.base import CountModel
@@ -35,8 +34,8 @@ from tallyfold.posterior.forecaster import Forecaster
 from tallyfold.posterior.history import History
 
 Time = Annotated[str, TEXT]
-
-_log = logging.getLogger("tallyfold")
+PATIENCE = 4
+"""Looks at later periods without a gain after which the network is trained no more."""
 
 
 def past_phases(
@@ -46,6 +45,7 @@ def past_phases(
     scale: Scale,
     *,
     observed: bool,
+    network: bool = False,
 ) -> list[Phase]:
     """Return the phases that learn how the past of a tensor leads to its next period."""
     history = History.of(tensor.indices, tensor.counts, tensor.shape, time.number, time.step_D)
@@ -59,6 +59,10 @@ def past_phases(
     if observed:
         distances = DistancesStep(rates)
         phases.append(Phase("distances", distances, distances.start, _planned(1)))
+        if network:
+            step = NetworkStep(distances)
+            rules = StoppingRules(max_iter=LOOKS, tol=0.0, patience=PATIENCE, scheduled=True)
+            phases.append(Phase("network", step, step.start, rules))
     return phases
 
 
@@ -72,7 +76,9 @@ def forecaster_of(state: PastState, phases: Sequence[Phase]) -> Forecaster:
     rates = next((p.step for p in phases if isinstance(p.step, RatesStep)), None)
     assert isinstance(amounts, AmountsStep)
     made = rates.made(state) if isinstance(rates, RatesStep) else None
-    return Forecaster(amounts.history, made, amounts.made(state), state.spread)
+    network = next((p.step for p in phases if isinstance(p.step, NetworkStep)), None)
+    correction = network.made(state) if isinstance(network, NetworkStep) else None
+    return Forecaster(amounts.history, made, amounts.made(state), state.spread, correction)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -99,7 +105,8 @@ class ForecastingModel(CountModel):
         step_N = time.step_D[tensor.indices[:, time.number]]
         candidates = self._candidates_for(tensor, int(step_N.max() - step_N.min()) + 1)
         observed = self.zeros == "observed"
-        return past_phases(tensor, time, candidates, self.scale, observed=observed)
+        network = self.get_params().get("network") == "auto"
+        return past_phases(tensor, time, candidates, self.scale, observed=observed, network=network)
 
     def _result(
         self,
@@ -110,9 +117,6 @@ class ForecastingModel(CountModel):
     ) -> Fitted:
         likelihood = choose_likelihood("poisson", None, self.zeros)
         forecaster = forecaster_of(state, phases)
-        if forecaster.rates is not None:
-            words = printable(forecaster.rates.memory.words())
-            _log.info("%s: it remembers: %s", type(self).__name__, words)
         return Fitted(tuple(axes), None, likelihood, None, forecaster=forecaster)
 
     def _make_fitted(self, state: Any, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
@@ -134,6 +138,9 @@ class SmoothedPast(ForecastingModel):
         there are is told.
     time
         The axis of time; ``"auto"``: the only one that has an order.
+    network
+        ``"auto"``: a small network on the memories of all combinations corrects the chance of a
+        count, if it does so in later periods than those it was trained on; ``"none"``: no network.
     scale
         The smallest and the largest value that counts can have, such as (1, 5) for stars;
         ``"auto"`` recognises a bounded scale, None never has one.
@@ -152,6 +159,8 @@ class SmoothedPast(ForecastingModel):
     """
 
     name: ClassVar[str] = "smoothed-past"
+
+    network: Literal["none", "auto"] = "none"
 
     def _candidates_for(self, tensor: CountTensor, history: int) -> list[Candidate]:
         return smoothed_candidates()

@@ -13,6 +13,7 @@ from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.history import Asked, History
 from tallyfold.posterior.named_arrays import Arrays, named, part_of
 from tallyfold.posterior.past_amounts import AmountNumbers, PastAmounts
+from tallyfold.posterior.past_network import PastNetwork
 from tallyfold.posterior.past_rates import Memory, PastRates, RateNumbers
 from tallyfold.probability.distribution import CountDistribution
 from tallyfold.probability.hurdle import HurdleCounts
@@ -57,12 +58,15 @@ class Forecaster:
         How many, given that there is one.
     spread
         How far totals of periods may be off.
+    network
+        What corrects the rates' chances, where a later period said that it helps.
     """
 
     history: History
     rates: PastRates | None
     amounts: PastAmounts
     spread: LevelSpread = NO_SPREAD
+    network: PastNetwork | None = None
 
     def distribution(self, indices_NM: Cells) -> CountDistribution:
         """Return the predictive distributions of cells; -1 is an unknown label."""
@@ -82,13 +86,18 @@ class Forecaster:
     def log_zero_at(self, asked: Asked) -> Floats:
         """Return the same, given what is known of the past."""
         assert self.rates is not None
-        return self.rates.log_zero(self.history, asked)
+        log_zero_N = self.rates.log_zero(self.history, asked)
+        if self.network is None:
+            return log_zero_N
+        return self.network.log_zero(self.history, asked, log_zero_N)
 
     def rates_of(self, indices_NM: Cells) -> Floats:
         """Return the rates of cells; where zeros are missing, their mean counts."""
         asked = self.history.asked(indices_NM)
         if self.rates is None:
             return self.amounts.distribution(self.history, asked).mean()
+        if self.network is not None:
+            return -self.log_zero_at(asked)
         return np.exp(np.clip(self.rates.log_rates(self.history, asked), -700.0, 30.0))
 
     def with_periods(self, step_D: Ints) -> Forecaster:
@@ -105,6 +114,8 @@ class Forecaster:
         if self.amounts.numbers is not None:
             found["amount_numbers"] = np.array(self.amounts.numbers)
         found["spread"] = np.array(self.spread)
+        if self.network is not None:
+            found |= named("network/", self.network.arrays())
         if self.rates is not None:
             found["memory"] = _memory_array(self.rates.memory)
             found["numbers"] = np.array(self.rates.numbers)
@@ -132,7 +143,9 @@ class Forecaster:
             learned = RateNumbers(*arrays["numbers"].tolist())
             rates = PastRates(_memory(arrays["memory"]), margins, learned)
         spread = LevelSpread(*arrays["spread"].tolist())
-        return cls(History.from_arrays(part_of(arrays, "history/")), rates, amounts, spread)
+        history = History.from_arrays(part_of(arrays, "history/"))
+        network = PastNetwork.from_arrays(part_of(arrays, "network/"))
+        return cls(history, rates, amounts, spread, network)
 
 
 def _memory_array(memory: Memory) -> Floats:

@@ -95,6 +95,14 @@ class HistoryTable:
         sums_N2[row_N < 0] = 0.0
         return sums_N2
 
+    def active(self, row_N: Ints) -> Floats:
+        """Return in how many periods a combination had cells, up to one of its entries."""
+        if not len(self.place_E):
+            return np.zeros(len(row_N))
+        first_E = np.searchsorted(self.key_E, self.key_E)
+        number_E = np.arange(len(first_E)) - first_E + 1.0
+        return np.where(row_N < 0, 0.0, number_E[row_N])
+
 
 class Asked(NamedTuple):
     """Cells of which something is asked, and what of the past is known then.

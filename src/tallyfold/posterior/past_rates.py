@@ -22,6 +22,8 @@ FIRST_PULL = 0.02
 LABEL_PULL = 0.1
 """The weight, in periods, of the average label in what is known of a label."""
 SMALLEST = 1e-12
+RECENT = 0.4
+"""The decay of the total that tells the present level from that of the margins."""
 
 
 class Memory(NamedTuple):
@@ -87,6 +89,8 @@ class PastFeatures(NamedTuple):
         ln of the rate that recent margins alone give, without ratios of pairs.
     log_pairs_N
         ln of the product of those ratios.
+    log_recent_N
+        ln of how the total of the last periods compares with the margins' longer memory of it.
     """
 
     n_N: Floats
@@ -94,6 +98,7 @@ class PastFeatures(NamedTuple):
     log_slow_N: Floats
     log_base_N: Floats
     log_pairs_N: Floats
+    log_recent_N: Floats
 
 
 class RateNumbers(NamedTuple):
@@ -101,8 +106,9 @@ class RateNumbers(NamedTuple):
 
     Attributes
     ----------
-    log_pull, level, power, pairs
-        Of the next period; `pairs` is the power of the ratios of pairs of labels.
+    log_pull, level, power, pairs, recent
+        Of the next period; `pairs` is the power of the ratios of pairs of labels, `recent` how much
+        of a change of the total goes on.
     fade, log_drift
         How memory and certainty fade with every further period.
     """
@@ -111,6 +117,7 @@ class RateNumbers(NamedTuple):
     level: float = 0.0
     power: float = 1.0
     pairs: float = 0.5
+    recent: float = 0.0
     fade: float = 1.0
     log_drift: float = -7.0
 
@@ -120,6 +127,7 @@ class RateNumbers(NamedTuple):
         slow_N = np.exp(features.log_slow_N + self.pairs * features.log_pairs_N)
         ratio_N = np.log(pull + features.n_N) - np.log(pull + slow_N * features.periods_N)
         base_N = self.power * features.log_base_N + self.pairs * features.log_pairs_N
+        base_N = base_N + self.recent * features.log_recent_N
         later_N = self.fade ** (ahead_N - 1.0)
         return np.asarray(self.level + base_N + later_N * ratio_N)
 
@@ -173,7 +181,7 @@ class PastRates:
             level_N = levels(history, asked, self.memory)
             cells = float(np.prod([float(size) for size in history.sizes]))
             log_base_N = np.log(level_N / cells)
-            return PastFeatures(n_N, periods_N, log_base_N, log_base_N, none_N)
+            return PastFeatures(n_N, periods_N, log_base_N, log_base_N, none_N, none_N)
         log_base_N = log_independent(history, asked, self.margins)
         log_slow_N = log_independent(history, asked, self.memory)
         log_pairs_N = none_N.copy()
@@ -181,7 +189,9 @@ class PastRates:
             pair_N = self.memory.sums(table, asked)[:, 0]
             alone_N = np.exp(log_independent(history, asked, self.memory, table.axes)) * periods_N
             log_pairs_N += np.log(pair_N + 1) - np.log(alone_N + 1)
-        return PastFeatures(n_N, periods_N, log_slow_N, log_base_N, log_pairs_N)
+        recent_N = levels(history, asked, Memory("decayed", RECENT))
+        log_recent_N = np.log(recent_N / levels(history, asked, self.margins))
+        return PastFeatures(n_N, periods_N, log_slow_N, log_base_N, log_pairs_N, log_recent_N)
 
     def log_zero(self, history: History, asked: Asked) -> Floats:
         """Return the log probability of no count in cells."""

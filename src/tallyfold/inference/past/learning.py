@@ -29,7 +29,7 @@ from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.forecaster import NO_SPREAD, LevelSpread
 from tallyfold.posterior.history import Asked, History
 from tallyfold.posterior.past_amounts import AmountNumbers, PastAmounts
-from tallyfold.posterior.past_rates import Memory, PastRates, RateNumbers, levels
+from tallyfold.posterior.past_rates import RECENT, Memory, PastRates, RateNumbers, levels
 
 COMBINATIONS = (0.8, 0.9, 0.95, 0.98, 1.0)
 MARGINS = (0.8, 0.9, 0.97)
@@ -99,7 +99,7 @@ class RatesStep:
         features = PastRates(*self.candidates[candidate], start).features(self.history, cells.asked)
         names = ["log_pull", "level"]
         if self.candidates[candidate][1] is not None:
-            names += ["power", *(["pairs"] if self.history.between else [])]
+            names += ["power", "recent", *(["pairs"] if self.history.between else [])]
 
         def score(numbers: RateNumbers) -> float:
             return cells.occurrence(numbers.log_zero(features, cells.asked.ahead_N))
@@ -205,7 +205,8 @@ class DistancesStep:
 
             begin = numbers._replace(fade=0.95, log_drift=-3.0)
             numbers, score = _best(told, begin, begin, ["fade", "log_drift"], cells.n_filled)
-        spread = level_spread(history, made.margins or made.memory)
+        memory = made.memory if made.margins is None else Memory("decayed", RECENT)
+        spread = level_spread(history, memory)
         if spread.further > np.exp(numbers.log_drift):  # cells are as unsure as their total
             numbers = numbers._replace(log_drift=float(np.log(spread.further)))
         return replace(state, rates=numbers, spread=spread), score

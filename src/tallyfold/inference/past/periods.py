@@ -61,6 +61,16 @@ class PastCells:
         asked = Asked(others_CK[chosen_C], known_C[chosen_C], ahead_C[chosen_C])
         return PastCells(asked, self.counts_C[chosen_C], self.weight_C[chosen_C])
 
+    def beside(self, other: PastCells) -> PastCells:
+        """Return these and others."""
+        pairs = zip(self.asked, other.asked, strict=True)
+        others_CK, known_C, ahead_C = (np.concatenate(pair) for pair in pairs)
+        return PastCells(
+            Asked(others_CK, known_C, ahead_C),
+            np.concatenate([self.counts_C, other.counts_C]),
+            np.concatenate([self.weight_C, other.weight_C]),
+        )
+
 
 class TimeAxis(NamedTuple):
     """The axis of time of a tensor: its position, and the step of each of its labels."""
