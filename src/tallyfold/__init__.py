@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from tallyfold.data.split import split_time as split_time
     from tallyfold.data.split import subsample as subsample
     from tallyfold.data.tensor import CountTensor as CountTensor
+    from tallyfold.evaluation.backtest import backtest as backtest
     from tallyfold.evaluation.compare import compare as compare
     from tallyfold.evaluation.experiment import Experiment as Experiment
     from tallyfold.evaluation.metrics import METRICS as METRICS
+    from tallyfold.evaluation.next_periods import next_periods as next_periods
     from tallyfold.evaluation.profiles import components as components
     from tallyfold.evaluation.profiles import profile as profile
     from tallyfold.evaluation.profiles import top as top
@@ -79,9 +81,11 @@ _NAMES = {
     "tallyfold.data.simulate": ["simulate"],
     "tallyfold.data.split": ["k_folds", "split", "split_entities", "split_time", "subsample"],
     "tallyfold.data.tensor": ["CountTensor"],
+    "tallyfold.evaluation.backtest": ["backtest"],
     "tallyfold.evaluation.compare": ["compare"],
     "tallyfold.evaluation.experiment": ["Experiment"],
     "tallyfold.evaluation.metrics": ["METRICS"],
+    "tallyfold.evaluation.next_periods": ["next_periods"],
     "tallyfold.evaluation.profiles": ["components", "profile", "top"],
     "tallyfold.evaluation.search.rank": ["select_rank"],
     "tallyfold.evaluation.search.spaces": ["SPACES"],

@@ -106,8 +106,8 @@ class Fitted:
         What tells, together with the factors, whether there is a count at all; the likelihood then
         is that of counts of at least one. None: the likelihood tells it.
     forecaster
-        What tells cells of a period from those of earlier ones, and then is what predicts; None
-        where time plays no part.
+        What tells cells of a period from those of earlier ones; None where time plays no part.
+        Without factors it is what predicts, beside them what forecasts.
     component_names
         What components were named by hand, None for the others; empty if none was.
     component_stability
@@ -153,7 +153,7 @@ class Fitted:
 
         `moments` gives mean and variance of the rates of cells, if factors do not.
         """
-        if self.forecaster is not None:
+        if self.forecaster is not None and self.factors is None:
             return self.forecaster.distribution(positions)
         moments = moments or self.moments
         if self.occurrence is not None:
@@ -169,7 +169,7 @@ class Fitted:
 
     def rates(self, positions: npt.NDArray[np.int32], moments: Moments | None = None) -> Floats:
         """Return the rates of cells, calibrated; -1 is an unknown label."""
-        if self.forecaster is not None:
+        if self.forecaster is not None and self.factors is None:
             return self.forecaster.rates_of(positions)
         if self.occurrence is not None:
             assert isinstance(self.factors, GammaFactors)

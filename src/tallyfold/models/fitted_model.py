@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -297,10 +297,11 @@ class FittedModel(HasComponents):
         record = replace(self.fitted_.record, held_out=held_out)
         self._fitted = replace(self.fitted_, record=record)
 
-    def forecast(self, horizon: int) -> Self:
+    def forecast(self, horizon: int) -> Any:
         """Return a model whose axis of time also has the next labels, for all that can be asked.
 
-        What is known of the past stays what it is; a period further away is less sure.
+        What is known of the past stays what it is; a period further away is less sure. The factors
+        of VAEBPTF know no later period: its forecast is a `SmoothedPast`, with what it remembers.
 
         Parameters
         ----------
@@ -309,9 +310,7 @@ class FittedModel(HasComponents):
         """
         from tallyfold.models.forecast import forecast
 
-        model = type(self)(**self.get_params())  # type: ignore[attr-defined]
-        model._fitted = forecast(self.fitted_, horizon, type(self).__name__)
-        return model
+        return forecast(self, horizon)
 
     # -- saving -----------------------------------------------------------------------------------
 

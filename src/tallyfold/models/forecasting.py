@@ -25,8 +25,9 @@ from tallyfold.inference.past.learning import (
 from tallyfold.inference.past.network import LOOKS, NetworkStep
 from tallyfold.inference.past.periods import TimeAxis
 from tallyfold.inference.past.state import PastState
-from tallyfold.models.base import CountModel
+from tallyfold.models.base import Given
 from tallyfold.models.fitted import Fitted
+from tallyfold.models.new_cells import TakesNewCells
 from tallyfold.models.parameters import TEXT, Scale, Zeros, choose_likelihood
 from tallyfold.models.time_axis import time_axis
 from tallyfold.posterior.count_head import histogram_head
@@ -82,7 +83,7 @@ def forecaster_of(state: PastState, phases: Sequence[Phase]) -> Forecaster:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ForecastingModel(CountModel):
+class ForecastingModel(TakesNewCells):
     """Base of the models that remember: they differ by how a rate is made of history."""
 
     takes_hidden_for_zeros: ClassVar[bool] = False
@@ -164,3 +165,10 @@ class SmoothedPast(ForecastingModel):
 
     def _candidates_for(self, tensor: CountTensor, history: int) -> list[Candidate]:
         return smoothed_candidates()
+
+
+def remembered(tensor: CountTensor, time: str, scale: Scale, given: Given) -> Forecaster | None:
+    """Return what is remembered beside the factors of a fit; None if it was interrupted."""
+    model = SmoothedPast(time=time, network="auto", scale=scale)
+    caveat = model._fit(tensor, given.inside("memory")._replace(groups=None))
+    return model.fitted_.forecaster if caveat is None else None

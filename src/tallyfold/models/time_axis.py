@@ -61,3 +61,19 @@ def time_axis(tensor: CountTensor, given: str) -> TimeAxis:
                 "shorter ones."
             )
     return TimeAxis(number, step_D)
+
+
+def chosen_time(tensor: CountTensor, given: str) -> str:
+    """Return the axis of time that a fit with factors remembers, or ``"none"``.
+
+    With ``"auto"`` that is the only axis which has an order that goes on, if it has counts in
+    several periods.
+    """
+    if given == "none":
+        return given
+    try:
+        return tensor.axes[time_axis(tensor, given).number].name
+    except (LabelError, DataError, ParameterError):
+        if given != "auto":
+            raise
+        return "none"

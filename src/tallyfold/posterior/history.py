@@ -208,6 +208,25 @@ class History:
         """Return whether each cell's combination had a count in a period that is known."""
         return self.whole.rows(asked.others_NK, asked.known_N) >= 0
 
+    def added(
+        self, indices_NM: Cells, counts_N: Ints, shape: Sequence[int], step_D: Ints
+    ) -> History:
+        """Return the history with further cells, on axes of these sizes.
+
+        `step_D` are the steps of the longer axis of time, counted as those of this history.
+        """
+        table = self.whole
+        old_EK = np.stack(np.unravel_index(table.key_E, self.sizes), axis=1)
+        new_NK = np.delete(indices_NM, self.axis, axis=1)
+        step = np.concatenate([table.step_E, step_D[indices_NM[:, self.axis]]])
+        first, last = min(0, int(step.min())), max(self.n_periods - 1, int(step.max()))
+        sizes = tuple(size for number, size in enumerate(shape) if number != self.axis)
+        logs = np.concatenate([table.sums_E2[:, 1], np.log(counts_N)])
+        others = np.concatenate([old_EK, new_NK]).astype(np.int32)
+        return History._of_sums(
+            self.axis, step_D - first, last - first + 1, sizes, others, step - first, logs
+        )
+
     # -- as arrays --------------------------------------------------------------------------------
 
     def arrays(self) -> Arrays:
