@@ -21,12 +21,18 @@ PERIODS = {"hour": 24, "day": 7, "week": 52, "month": 12, "quarter": 4}
 Window = Literal["auto"] | Annotated[int, integer(1)]
 
 
+def _itself(memory: Memory) -> Candidate:
+    """Return a memory of combinations that falls back to the same memory of their labels."""
+    return memory, memory
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class LastValue(ForecastingModel):
     """Persistence: a period is like the last one, calibrated.
 
     How much more probable a count is where the last period had one is learned on the last training
-    periods. Parameters are those of `SmoothedPast`.
+    periods, as is what the last period's totals of its labels say of one that had none. Parameters
+    are those of `SmoothedPast`.
 
     Examples
     --------
@@ -42,7 +48,7 @@ class LastValue(ForecastingModel):
     name: ClassVar[str] = "last-value"
 
     def _candidates_for(self, tensor: CountTensor, history: int) -> list[Candidate]:
-        return [(Memory("window", 1), None)]
+        return [_itself(Memory("window", 1))]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -70,7 +76,7 @@ class MovingAverage(ForecastingModel):
     def _candidates_for(self, tensor: CountTensor, history: int) -> list[Candidate]:
         windows = [self.window] if isinstance(self.window, int) else WINDOWS
         fitting = [width for width in windows if width <= history] or [history]
-        return [(Memory("window", width), None) for width in fitting]
+        return [_itself(Memory("window", width)) for width in fitting]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -105,7 +111,7 @@ class SeasonalNaive(ForecastingModel):
                 f"over {history:,}. Give a shorter `period`, or take SmoothedPast, which needs "
                 "none."
             )
-        return [(Memory("season", period), None)]
+        return [_itself(Memory("season", period))]
 
     def _usual(self, tensor: CountTensor) -> int:
         axis = tensor.axes[time_number(tensor.axes, self.time)]

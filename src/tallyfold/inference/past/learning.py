@@ -31,11 +31,11 @@ from tallyfold.posterior.history import Asked, History
 from tallyfold.posterior.past_amounts import AmountNumbers, PastAmounts
 from tallyfold.posterior.past_rates import RECENT, Memory, PastRates, RateNumbers, levels
 
-COMBINATIONS = (0.8, 0.9, 0.95, 0.98, 1.0)
-MARGINS = (0.8, 0.9, 0.97)
+COMBINATIONS = (0.8, 0.9, 0.97, 1.0)
+MARGINS = (0.8, 0.93)
 AMOUNTS = (0.8, 0.95, 1.0)
 """Decays that are tried."""
-MOST_TRIES = 150
+MOST_TRIES = 120
 WIDTH = 3.0
 """Of the Gaussian prior on numbers that are learned, about where they start: for few cells."""
 MOST_LOG_DRIFT = 2.0

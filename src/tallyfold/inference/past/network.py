@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from tallyfold.inference.past.state import PastState
 from tallyfold.kernels.arrays import Floats
 from tallyfold.posterior.past_network import NetworkParams, PastNetwork, logit, network_inputs
 
-LOOKS = 15
+LOOKS = 12
 TRIES_OF_LOOK = 12
 """Looks at the later periods, and evaluations of L-BFGS between two of them."""
 LEAST_GAIN = 0.002
@@ -35,6 +36,7 @@ class NetworkStep:
     """
 
     distances: DistancesStep
+    _known_logits: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def cells(self) -> PastCells:
@@ -112,8 +114,13 @@ class NetworkStep:
         return PastNetwork(state.network, *self.standard[1:])
 
     def _logits(self, state: PastState) -> Floats:
-        rates, history = self.distances.rates.made(state), self.distances.rates.history
-        return logit(rates.log_zero(history, self.cells.asked))
+        """Return the logits of the smoothed past, which this phase leaves as they are."""
+        known = state.candidate, state.rates
+        if self._known_logits.get("of") != known:
+            rates, history = self.distances.rates.made(state), self.distances.rates.history
+            logit_C = logit(rates.log_zero(history, self.cells.asked))
+            self._known_logits.update(of=known, logits=logit_C)
+        return np.asarray(self._known_logits["logits"])
 
     def _corrected(self, state: PastState) -> Floats:
         assert state.network is not None
