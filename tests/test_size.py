@@ -14,7 +14,8 @@ PACKAGE = Path(tallyfold.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 MOST_LINES = 300
 MOST_PARAMETERS = 20
-MOST_MODEL_PARAMETERS = 23
+MOST_OF_A_MODEL = 24
+"""A model is made with keywords, each documented."""
 LARGEST_MEDIAN_BODY = 6
 NO_CODE = {
     tokenize.COMMENT,
@@ -74,7 +75,7 @@ def test_no_file_is_long_and_no_function_takes_much(path):
 
 @pytest.mark.parametrize("name", tallyfold.MODELS)
 def test_no_model_has_many_parameters(name):
-    assert len(tallyfold.MODELS[name]().get_params()) <= MOST_MODEL_PARAMETERS
+    assert len(tallyfold.MODELS[name]().get_params()) <= MOST_OF_A_MODEL
 
 
 def test_functions_are_short():

@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from tallyfold.data.split import split_time as split_time
     from tallyfold.data.split import subsample as subsample
     from tallyfold.data.tensor import CountTensor as CountTensor
+    from tallyfold.evaluation.backtest import backtest as backtest
     from tallyfold.evaluation.compare import compare as compare
     from tallyfold.evaluation.experiment import Experiment as Experiment
     from tallyfold.evaluation.metrics import METRICS as METRICS
+    from tallyfold.evaluation.next_periods import next_periods as next_periods
     from tallyfold.evaluation.profiles import components as components
     from tallyfold.evaluation.profiles import profile as profile
     from tallyfold.evaluation.profiles import top as top
@@ -48,7 +50,11 @@ if TYPE_CHECKING:
     from tallyfold.inference.distributed.torch_group import many_processes as many_processes
     from tallyfold.models.bptf import BPTF as BPTF
     from tallyfold.models.constant import Constant as Constant
+    from tallyfold.models.forecasting import SmoothedPast as SmoothedPast
     from tallyfold.models.gibbs_bptf import GibbsBPTF as GibbsBPTF
+    from tallyfold.models.last_periods import LastValue as LastValue
+    from tallyfold.models.last_periods import MovingAverage as MovingAverage
+    from tallyfold.models.last_periods import SeasonalNaive as SeasonalNaive
     from tallyfold.models.main_effects import MainEffects as MainEffects
     from tallyfold.models.margins import Margins as Margins
     from tallyfold.models.mlp_tf import MLPTF as MLPTF
@@ -75,9 +81,11 @@ _NAMES = {
     "tallyfold.data.simulate": ["simulate"],
     "tallyfold.data.split": ["k_folds", "split", "split_entities", "split_time", "subsample"],
     "tallyfold.data.tensor": ["CountTensor"],
+    "tallyfold.evaluation.backtest": ["backtest"],
     "tallyfold.evaluation.compare": ["compare"],
     "tallyfold.evaluation.experiment": ["Experiment"],
     "tallyfold.evaluation.metrics": ["METRICS"],
+    "tallyfold.evaluation.next_periods": ["next_periods"],
     "tallyfold.evaluation.profiles": ["components", "profile", "top"],
     "tallyfold.evaluation.search.rank": ["select_rank"],
     "tallyfold.evaluation.search.spaces": ["SPACES"],
@@ -88,7 +96,9 @@ _NAMES = {
     "tallyfold.inference.distributed.torch_group": ["many_processes"],
     "tallyfold.models.bptf": ["BPTF"],
     "tallyfold.models.constant": ["Constant"],
+    "tallyfold.models.forecasting": ["SmoothedPast"],
     "tallyfold.models.gibbs_bptf": ["GibbsBPTF"],
+    "tallyfold.models.last_periods": ["LastValue", "MovingAverage", "SeasonalNaive"],
     "tallyfold.models.main_effects": ["MainEffects"],
     "tallyfold.models.margins": ["Margins"],
     "tallyfold.models.mlp_tf": ["MLPTF"],

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.faults.damage import damaged
 from tests.faults.messages import assert_clear
 from tests.inference.pair_effects import simulate_pairs
-from tests.models.quick import quick
+from tests.models.quick import in_time, quick
 
 import tallyfold as tf
 from tallyfold.errors import LabelError, ParameterError, StorageError
@@ -37,7 +37,7 @@ ODD_NUMBERS = [np.nan, np.inf, -np.inf, -1.0, 0.0, 1e300, 1e-310]
 
 @pytest.fixture(scope="module")
 def small() -> tf.CountTensor:
-    return tf.simulate((8, 6, 5), 2, density=0.5, random_state=0).tensor
+    return in_time(tf.simulate((8, 6, 5), 2, density=0.5, random_state=0).tensor)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Models set to be quick, for tests that run over all of them."""
 
-from tallyfold import MODELS
+from tallyfold import MODELS, AxisOrder, CountTensor
 
 QUICK = {
     "zeros": "missing",
@@ -14,6 +14,7 @@ QUICK = {
     "hidden_units": 8,
     "embedding_size": 4,
     "batch_size": 256,
+    "period": 1,
 }
 """Values for parameters of these names, where a model has them."""
 
@@ -30,6 +31,17 @@ FORMS = {
     "vae-bptf-paper, by torch": ("vae-bptf-paper", {"backend": "torch"}),
 }
 """Further forms of a model, which must do all that a model must."""
+
+
+REMEMBER = ("smoothed-past", "moving-average", "seasonal-naive", "last-value")
+"""Models that need an axis of time, and counts in two of its periods."""
+
+
+def in_time(tensor, axis=-1):
+    """Declare the labels of an axis, the last one unless said, to be in order."""
+    axes = list(tensor.axes)
+    axes[axis] = axes[axis].with_order(AxisOrder("ordered"))
+    return CountTensor(axes, tensor.indices, tensor.counts)
 
 
 def quick(name, **parameters):

@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
-from tests.models.quick import AS_IT_COMES, FORMS, has, quick
+from tests.models.quick import AS_IT_COMES, FORMS, REMEMBER, has, in_time, quick
 
 import tallyfold as tf
 from tallyfold import MODELS
@@ -31,7 +31,7 @@ WITH_ZEROS = [(name, zeros) for name in NAMES for zeros in ("missing", "observed
 @pytest.fixture(scope="module")
 def parts():
     truth = tf.simulate((30, 20, 8), 2, density=0.25, axes=["user", "item", "day"], random_state=3)
-    return tf.split(truth.tensor, 0.2, random_state=0)
+    return tf.split(in_time(truth.tensor), 0.2, random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -287,7 +287,7 @@ def test_the_names_and_order_of_labels_do_not_matter(name, parts, fitted):
     With observed zeros, labels decide which cells a fit holds out for itself.
     """
     renamed = [
-        tf.Axis(axis.name, ["x" + label for label in axis.labels.to_pylist()])
+        tf.Axis(axis.name, ["x" + label for label in axis.labels.to_pylist()], axis.order)
         for axis in parts.train.axes
     ]
     train = tf.CountTensor(renamed, parts.train.indices, parts.train.counts)
@@ -302,7 +302,7 @@ def test_two_to_five_axes_with_entities_never_seen(name, shape):
     axes = [tf.Axis.numbered(f"a{number}", size) for number, size in enumerate(shape)]
     rng = np.random.default_rng(0)
     cells = np.unique(np.stack([rng.integers(0, s - 1, 20) for s in shape], axis=1), axis=0)
-    tensor = tf.CountTensor(axes, cells, rng.integers(1, 9, len(cells)))
+    tensor = in_time(tf.CountTensor(axes, cells, rng.integers(1, 9, len(cells))), axis=0)
     model = quick(name).fit(tensor)
     every_cell = np.stack(np.unravel_index(np.arange(np.prod(shape)), shape), axis=1)
     predicted = model.predict(every_cell)
@@ -318,7 +318,12 @@ PAPERS_DRAWS = pytest.mark.xfail(
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=PAPERS_DRAWS) if "paper" in n else n for n in NAMES]
+    "name",
+    [
+        pytest.param(n, marks=PAPERS_DRAWS) if "paper" in n else n
+        for n in NAMES
+        if n not in REMEMBER  # one cell is one period, from which nothing follows: an error
+    ],
 )
 def test_a_single_cell_and_huge_counts_do_no_harm(name):
     axes = [tf.Axis("a", [1, 2]), tf.Axis("b", [1, 2])]
@@ -332,7 +337,7 @@ def test_labels_of_other_types_come_back(name, tmp_path):
     frame = pd.DataFrame(
         {"who": ["é", "<b>", "é"], "when": pd.to_datetime(["2020", "2021", "2022"]), "n": [1, 2, 3]}
     )
-    tensor = tf.CountTensor.from_frame(frame, axes=["who", "when"], value="n")
+    tensor = in_time(tf.CountTensor.from_frame(frame, axes=["who", "when"], value="n"))
     model = quick(name).fit(tensor)
     model.save(tmp_path / "m")
     assert tf.load(tmp_path / "m").axes_ == tensor.axes

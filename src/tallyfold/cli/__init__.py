@@ -19,6 +19,7 @@ from tallyfold.cli.convert import convert, split
 from tallyfold.cli.demo import demo
 from tallyfold.cli.describe import describe
 from tallyfold.cli.fit import fit
+from tallyfold.cli.forecasts import backtest, forecast
 from tallyfold.cli.model_cells import fold_in, predict, surprise, update
 from tallyfold.cli.model_components import edit, explain
 from tallyfold.cli.model_tables import components, profile, report, top
@@ -97,6 +98,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Start": (demo, describe, convert, split),
     "Fit and compare": (fit, compare, tune, rank),
     "Ask a model": (score, predict, surprise, fold_in, update, report),
+    "Time": (forecast, backtest),
     "Components": (components, explain, top, profile, topics, stability, edit),
     "The paper": (reproduce,),
 }

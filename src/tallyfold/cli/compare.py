@@ -103,7 +103,7 @@ def compare(
     }  # fmt: skip
     given = model_parameters.settings(parameters, **own)
     asked = model_parameters.asked_zeros(given.get("zeros", model_parameters.AUTO))
-    chosen = floors(asked) | _models(models, given)  # type: ignore[arg-type]
+    chosen = floors(asked) | models_named(models, given)  # type: ignore[arg-type]
     if metrics is not None:
         chosen_metrics(metrics, None, has_train=True)  # what is wrong is refused at once
     options.check_share("--holdout", holdout)
@@ -141,7 +141,7 @@ def compare(
         _show(document, names, about, least=3 if metrics is None else len(names))
 
 
-def _models(text: str, given: dict[str, model_parameters.Given]) -> "dict[str, CountModel]":
+def models_named(text: str, given: dict[str, model_parameters.Given]) -> "dict[str, CountModel]":
     """Make the models asked for; each gets the parameters it has."""
     from tallyfold.models.registry import MODELS
 

@@ -49,8 +49,9 @@ Row = dict[str, Any]
 class RowFolder:
     """The rows of an experiment in a folder; without one, nothing is kept."""
 
-    def __init__(self, folder: str | os.PathLike[str] | None) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None, schema: pa.Schema = SCHEMA) -> None:
         self._folder = None if folder is None else Path(folder)
+        self._schema = schema
         if self._folder is None:
             return
         try:  # before any work is done whose rows could not be kept
@@ -68,7 +69,7 @@ class RowFolder:
         if self._folder is None or not (file := self._folder / _name(key)).exists():
             return None
         try:
-            rows: list[Row] = pq.read_table(file, schema=SCHEMA).to_pylist()
+            rows: list[Row] = pq.read_table(file, schema=self._schema).to_pylist()
         except (pa.ArrowException, OSError) as error:
             raise StorageError(
                 f"{str(file)!r} is damaged: {error} Delete it; the fit is then run again."
@@ -80,7 +81,7 @@ class RowFolder:
         if self._folder is None:
             return
         buffer = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), buffer)
+        pq.write_table(pa.Table.from_pylist(rows, schema=self._schema), buffer)
         write_results(self._folder / _name(key), buffer.getvalue())
 
 

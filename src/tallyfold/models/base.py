@@ -34,7 +34,7 @@ from tallyfold.inference.fit.loop import Callback, Outcome, Phase, outcome_of, r
 from tallyfold.inference.fit.progress import Verbose, shown
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
-from tallyfold.models.card import ENDS, amount_words, gate_words, whether_words
+from tallyfold.models.card import ENDS, amount_words, forecast_words, gate_words, whether_words
 from tallyfold.models.cells import checked_tensor
 from tallyfold.models.completion import (
     calibrated,
@@ -249,6 +249,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             "gate": gate_words(self),
             "whether there is a count": whether_words(fitted),
             "how many": amount_words(fitted),
+            "forecasts": forecast_words(fitted),
             "validation score": fitted.validation_score,
         }
         for what, value in chosen.items():

@@ -30,6 +30,9 @@ ZEROS = {
 """What empty cells are to a model, in words."""
 
 
+HISTOGRAM = "the histogram of all counts"
+
+
 class Card:
     """What there is to know of a fitted model, for people and for programs.
 
@@ -77,6 +80,7 @@ def facts_of(model: FittedModel) -> dict[str, Any]:
         "whether": whether_words(fitted),
         "how many": amount_words(fitted),
         "components": fitted.factors and beyond_main_effects(fitted.factors),
+        "forecasts": forecast_words(fitted),
         "parameters": fitted.parameters,
         "seed": fitted.parameters.get("random_state"),
         "iterations": len(fitted.history),
@@ -105,6 +109,7 @@ def _lines(model: FittedModel, facts: dict[str, Any]) -> dict[str, str]:
         "whether": facts["whether"] or "",
         "how many": facts["how many"] or "",
         "components": facts["components"] or "",
+        "forecasts": facts["forecasts"] or "",
         "parameters": ", ".join(f"{name}={value}" for name, value in changed.items()),
         "seed": "" if facts["seed"] is None else str(facts["seed"]),
         "iterations": f"{facts['iterations']}" + ("" if seconds is None else f", {seconds:.1f} s"),
@@ -149,6 +154,10 @@ def changed_parameters(model: FittedModel) -> dict[str, str]:
 
 def whether_words(fitted: Fitted) -> str | None:
     """Return what tells whether there is a count; None where the likelihood does."""
+    if fitted.forecaster is not None and fitted.factors is None:
+        rates = fitted.forecaster.rates
+        corrected = "" if fitted.forecaster.network is None else ", corrected by a network"
+        return None if rates is None else f"earlier periods: {rates.memory.words()}{corrected}"
     occurrence = fitted.occurrence
     if occurrence is None:
         return None
@@ -165,6 +174,16 @@ def whether_words(fitted: Fitted) -> str | None:
     return ", ".join(parts)
 
 
+def forecast_words(fitted: Fitted) -> str | None:
+    """Return what tells the periods after the last one; None for nothing."""
+    found = fitted.forecaster
+    if found is None or found.rates is None:
+        return None
+    axis = fitted.axes[found.history.axis].name
+    corrected = "" if found.network is None else ", corrected by a network"
+    return f"of {axis}, from a memory of all combinations ({found.rates.memory.words()}){corrected}"
+
+
 def gate_words(model: FittedModel) -> str | None:
     """Return the axes of a model's gate; None for a model that cannot have one."""
     parameters = model.fitted_.parameters
@@ -174,6 +193,10 @@ def gate_words(model: FittedModel) -> str | None:
 
 def amount_words(fitted: Fitted) -> str | None:
     """Return how counts of at least one are predicted; None for a model of means alone."""
+    if fitted.forecaster is not None and fitted.factors is None:
+        amounts = fitted.forecaster.amounts
+        learned = amounts.numbers is not None
+        return f"earlier periods: {amounts.memory.words()}" if learned else HISTOGRAM
     if fitted.head is not None:
         return _head_words(fitted.head)
     likelihood = fitted.likelihood
@@ -183,7 +206,7 @@ def amount_words(fitted: Fitted) -> str | None:
 def _head_words(head: CountHead) -> str:
     upper = head.bins.upper
     scale = "" if upper is None else f", on the scale {head.bins.lower_B[0]} to {upper}"
-    how = "learned from margins" if head.stages else "the histogram of all counts"
+    how = "learned from margins" if head.stages else HISTOGRAM
     return how + scale
 
 

@@ -18,6 +18,7 @@ from tallyfold.models.record import Record
 from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors
+from tallyfold.posterior.forecaster import Forecaster
 from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.named_arrays import Arrays, named, part_of
 from tallyfold.posterior.occurrence import Occurrence
@@ -104,6 +105,9 @@ class Fitted:
     occurrence
         What tells, together with the factors, whether there is a count at all; the likelihood then
         is that of counts of at least one. None: the likelihood tells it.
+    forecaster
+        What tells cells of a period from those of earlier ones; None where time plays no part.
+        Without factors it is what predicts, beside them what forecasts.
     component_names
         What components were named by hand, None for the others; empty if none was.
     component_stability
@@ -131,6 +135,7 @@ class Fitted:
     others: tuple[Fitted, ...] = ()
     head: CountHead | None = None
     occurrence: Occurrence | None = None
+    forecaster: Forecaster | None = None
     component_names: tuple[str | None, ...] = ()
     component_stability: tuple[float | None, ...] = ()
     edits: tuple[EditRecord, ...] = ()
@@ -148,6 +153,8 @@ class Fitted:
 
         `moments` gives mean and variance of the rates of cells, if factors do not.
         """
+        if self.forecaster is not None and self.factors is None:
+            return self.forecaster.distribution(positions)
         moments = moments or self.moments
         if self.occurrence is not None:
             return HurdleCounts(-self.rates(positions), self._amount(positions, moments))
@@ -162,6 +169,8 @@ class Fitted:
 
     def rates(self, positions: npt.NDArray[np.int32], moments: Moments | None = None) -> Floats:
         """Return the rates of cells, calibrated; -1 is an unknown label."""
+        if self.forecaster is not None and self.factors is None:
+            return self.forecaster.rates_of(positions)
         if self.occurrence is not None:
             assert isinstance(self.factors, GammaFactors)
             return np.exp(self.occurrence.log_rates(self.factors.gammas, positions))
@@ -224,6 +233,8 @@ class Fitted:
             arrays |= named("head/", self.head.arrays())
         if self.occurrence is not None:
             arrays |= named("occurrence/", self.occurrence.arrays())
+        if self.forecaster is not None:
+            arrays |= named("forecaster/", self.forecaster.arrays())
         for number, other in enumerate(self.others):
             arrays |= named(f"other_{number}/", other.arrays())
         return arrays | named("extra/", self.extra)
@@ -252,6 +263,7 @@ class Fitted:
                 encoders=TrainedEncoders.from_arrays(part_of(arrays, "encoders/")),
                 head=CountHead.from_arrays(part_of(arrays, "head/")),
                 occurrence=Occurrence.from_arrays(part_of(arrays, "occurrence/")),
+                forecaster=Forecaster.from_arrays(part_of(arrays, "forecaster/")),
                 record=Record.restored(document.get("record")),
                 others=tuple(
                     cls.restored(other, part_of(arrays, f"other_{number}/"), folder)

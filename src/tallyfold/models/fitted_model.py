@@ -297,6 +297,21 @@ class FittedModel(HasComponents):
         record = replace(self.fitted_.record, held_out=held_out)
         self._fitted = replace(self.fitted_, record=record)
 
+    def forecast(self, horizon: int) -> Any:
+        """Return a model whose axis of time also has the next labels, for all that can be asked.
+
+        What is known of the past stays what it is; a period further away is less sure. The factors
+        of VAEBPTF know no later period: its forecast is a `SmoothedPast`, with what it remembers.
+
+        Parameters
+        ----------
+        horizon
+            How many periods.
+        """
+        from tallyfold.models.forecast import forecast
+
+        return forecast(self, horizon)
+
     # -- saving -----------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str]) -> None:

@@ -24,6 +24,7 @@ from tallyfold.models.cells import cell_positions, checked_tensor
 from tallyfold.models.complete_logs import same_chance
 from tallyfold.models.encoder_intake import EncoderIntake
 from tallyfold.models.fitted import Fitted
+from tallyfold.models.forecast import counted_steps
 from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.occurrence import NewCells
 
@@ -57,6 +58,8 @@ def _taken_in(
     before = fitted
     fitted = _with_new_entities(fitted, counts, longer)
     positions_NM = _known_positions(fitted, counts)
+    if fitted.forecaster is not None:
+        fitted = _with_memory(before, fitted, counts, positions_NM)
     if fitted.occurrence is not None:
         fitted = _with_occurrence(before, fitted, counts, positions_NM, changed)
     elif "n_known" in fitted.extra:
@@ -95,6 +98,18 @@ def _with_occurrence(
     gammas, occurrence = take_in(fit, longer.factors.gammas, cells, changed)
     factors = GammaFactors(longer.factors.names, longer.factors.labels, gammas)
     return replace(longer, factors=factors, occurrence=occurrence)
+
+
+def _with_memory(
+    before: Fitted, longer: Fitted, counts: CountTensor, positions_NM: npt.NDArray[np.int32]
+) -> Fitted:
+    """Return the memory of earlier periods, with new cells: no number is learned again."""
+    assert longer.forecaster is not None
+    history = longer.forecaster.history
+    step_D = counted_steps(before.axes[history.axis], longer.axes[history.axis], history.step_D)
+    shape = [len(axis) for axis in longer.axes]
+    history = history.added(positions_NM, counts.counts, shape, step_D)
+    return replace(longer, forecaster=replace(longer.forecaster, history=history))
 
 
 def _with_same_chance(
@@ -165,6 +180,7 @@ def _check_zeros(fitted: Fitted) -> None:
     """Refuse new cells where what their empty cells say cannot be told."""
     occurrence = fitted.occurrence
     told = occurrence is not None and occurrence.prior_rate_M is not None
+    told |= fitted.forecaster is not None
     if fitted.parameters["zeros"] == "observed" and not (told or "n_known" in fitted.extra):
         raise ParameterError(
             "this model of observed zeros was saved by an earlier version, which did not keep what "

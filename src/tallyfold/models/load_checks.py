@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.models.fitted import Fitted
+from tallyfold.models.forecaster_checks import check_forecaster
 from tallyfold.models.head_checks import check_head, check_keys, check_occurrence, require
 from tallyfold.posterior.component_names import checked_name
 from tallyfold.posterior.derived_axis import DerivedAxis
@@ -41,8 +42,13 @@ LEFT_BY: dict[str, type[Factors] | None] = {
     "constant": PointFactors,
     "mlp-tf": None,
     "margins": None,
+    "smoothed-past": None,
+    "moving-average": None,
+    "seasonal-naive": None,
+    "last-value": None,
 }
 """The kind of factors that each model leaves."""
+REMEMBER = ("smoothed-past", "moving-average", "seasonal-naive", "last-value")
 MOST_LOG_RATE = math.log(1e300)
 MOST_LOG_SQUARE = math.log(1e200)
 MOST_NETWORK_OUTPUT = 1e38
@@ -81,6 +87,9 @@ def check_loaded(fitted: Fitted, model: str) -> None:
         require(isinstance(fitted.factors, GammaFactors), "no factors of whether there is a count")
         check_occurrence(fitted.occurrence, fitted.axes)
     require(model != "margins" or fitted.head is not None, "no count head")
+    require(model not in REMEMBER or fitted.forecaster is not None, "no memory of earlier periods")
+    if fitted.forecaster is not None:
+        check_forecaster(fitted.forecaster, fitted.axes)
     for other in fitted.others:
         require(other.axes == fitted.axes and not other.others, "members of other axes")
         check_loaded(other, model)

@@ -6,7 +6,9 @@ from typing import Any
 
 from tallyfold.models.bptf import BPTF
 from tallyfold.models.constant import Constant
+from tallyfold.models.forecasting import SmoothedPast
 from tallyfold.models.gibbs_bptf import GibbsBPTF
+from tallyfold.models.last_periods import LastValue, MovingAverage, SeasonalNaive
 from tallyfold.models.main_effects import MainEffects
 from tallyfold.models.margins import Margins
 from tallyfold.models.mlp_tf import MLPTF
@@ -28,5 +30,9 @@ MODELS: dict[str, Any] = {
     "margins": Margins,
     "main-effects": MainEffects,
     "constant": Constant,
+    "smoothed-past": SmoothedPast,
+    "moving-average": MovingAverage,
+    "seasonal-naive": SeasonalNaive,
+    "last-value": LastValue,
 }
 """Names and classes; the order is that of tables."""

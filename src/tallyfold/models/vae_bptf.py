@@ -32,6 +32,7 @@ from tallyfold.models.complete_logs import (
 )
 from tallyfold.models.encoded_model import EncodedModel
 from tallyfold.models.fitted import Fitted
+from tallyfold.models.forecasting import Time, remembered
 from tallyfold.models.members import fit_members, mixed_predictive
 from tallyfold.models.new_cells import TakesNewCells
 from tallyfold.models.paper_vae_bptf import PaperVAEBPTF
@@ -43,6 +44,7 @@ from tallyfold.models.parameters import (
     integer,
     number,
 )
+from tallyfold.models.time_axis import chosen_time
 from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.margin_effects import margin_effects
 from tallyfold.probability.distribution import CountDistribution
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
+NOT_REMEMBERED = " What came before was not remembered yet: there is no forecast."
 PASSES, PASSES_TOL, LEAST_PASSES = 200, 3e-5, 20
 """Limits and tolerance of the passes over complete logs."""
 
@@ -96,6 +99,10 @@ class VAEBPTF(EncodedModel, TakesNewCells):
         With observed zeros: the two axes whose pairs are active or not, such as author and year,
         so that components need not say so. ``"auto"`` chooses by held-out cells, ``"none"`` has
         no gate.
+    time
+        With observed zeros: the axis of time, whose next periods `forecast` tells from a memory of
+        the earlier ones; the factors stay what they are. ``"auto"``: the only axis that has an
+        order; ``"none"``: nothing is remembered.
     prior_shape, prior_rate
         Of the factors' Gamma prior. A shape of None is 1, and 0.1 with observed zeros, where 1
         would switch components off; a rate of None is learnt, one per axis.
@@ -144,6 +151,7 @@ class VAEBPTF(EncodedModel, TakesNewCells):
     zeros: Literal["auto", "missing", "observed"] = "auto"  # type: ignore[assignment]
     gate: Gate = "auto"
     amount: Amount = "head"
+    time: Time = "auto"
     n_members: PositiveInt = 1
 
     @classmethod
@@ -165,6 +173,15 @@ class VAEBPTF(EncodedModel, TakesNewCells):
     # -- fitting ----------------------------------------------------------------------------------
 
     def _fit_whole(self, tensor: CountTensor, given: Given) -> str | None:
+        """Fit the factors, then what is remembered of earlier periods."""
+        caveat = self._fit_factors(tensor, given)
+        if self.time == "none" or caveat is not None or self._fitted.reason == "interrupted":
+            return caveat
+        forecaster = remembered(tensor, self.time, self.scale, given)
+        self._fitted = replace(self._fitted, forecaster=forecaster)
+        return NOT_REMEMBERED if forecaster is None else None
+
+    def _fit_factors(self, tensor: CountTensor, given: Given) -> str | None:
         """Fit each member of a mixture in turn, checkpointed in a folder of its own."""
         if self.n_members == 1:
             return self._fit(tensor, given)
@@ -192,7 +209,9 @@ class VAEBPTF(EncodedModel, TakesNewCells):
         decided, zeros = super()._decided(tensor, given), self.zeros_for(tensor)
         if self.zeros == "auto":
             say_zeros(zeros, tensor.names)
-        elif self.prior_shape is not None:
+        alone = zeros == "observed" and current_group().size == 1
+        decided = decided._with(time=chosen_time(tensor, self.time) if alone else "none")
+        if self.zeros != "auto" and self.prior_shape is not None:
             return decided
         shape = PRIOR_SHAPE if zeros == "observed" else 1.0
         return decided._with(zeros=zeros, prior_shape=self.prior_shape or shape)
@@ -204,8 +223,18 @@ class VAEBPTF(EncodedModel, TakesNewCells):
         self._refuse_ignored(zeros)
         self._axis_sets(tensor)
         gates_of(self.gate, tensor)
+        self._refuse_time(tensor, zeros)
         if self._seed + self.n_members > 2**63:
             raise ParameterError("`random_state` + `n_members` must be below 2**63.")
+
+    def _refuse_time(self, tensor: CountTensor, zeros: str) -> None:
+        """Refuse an axis of time that is none, or that could have no effect."""
+        chosen_time(tensor, self.time)
+        if self.time not in ("auto", "none") and (zeros == "missing" or current_group().size > 1):
+            raise ParameterError(
+                f"`time` has an effect with observed zeros, and in one process; got {self.time!r}. "
+                "Leave it out, or take SmoothedPast for a memory alone."
+            )
 
     def _refuse_ignored(self, zeros: str) -> None:
         """Refuse parameters that the others leave without effect."""

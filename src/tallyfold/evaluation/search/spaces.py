@@ -55,6 +55,10 @@ SPACES: dict[str, dict[str, Sequence[Any]]] = {
     },
     "main-effects": {"prior_shape": PAPER_SHAPES},
     "margins": {"scale": ["auto", None]},
+    "smoothed-past": {"scale": ["auto", None]},
+    "moving-average": {"window": [1, 2, 4, 8, 13]},
+    "seasonal-naive": {"period": [4, 7, 12, 52]},
+    "last-value": {"scale": ["auto", None]},
     "constant": {"likelihood": ["histogram", "poisson", "negative-binomial"]},
 }
 """Ready spaces, by model: the paper's grids where it has one. Names with a comma between them are

@@ -15,10 +15,12 @@ from tallyfold.report.plots.components import (
 )
 from tallyfold.report.plots.convergence import convergence
 from tallyfold.report.plots.entities import factor_profile, top_entities_bars
+from tallyfold.report.plots.forecasts import backtest_scores, forecast_ribbons
 from tallyfold.report.plots.maps import component_map, entity_map
 from tallyfold.report.plots.scores import rank_curve, score_bars, score_curves
 
 __all__ = [
+    "backtest_scores",
     "calibration",
     "component_bars",
     "component_map",
@@ -26,6 +28,7 @@ __all__ = [
     "convergence",
     "entity_map",
     "factor_profile",
+    "forecast_ribbons",
     "pit_histogram",
     "rank_curve",
     "score_bars",

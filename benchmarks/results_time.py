@@ -1,0 +1,157 @@
+"""The next periods of four logs: the library's forecasts beside LightGBM on lags.
+
+    python benchmarks/results_time.py run --data FOLDER --out ROWS
+    python benchmarks/results_time.py page --out ROWS > docs/results/time.md
+
+FOLDER holds grocery.parquet, movie_events.parquet, nips.parquet and acl.parquet: a column per axis
+and `count`. Grocery and movie_events are cut into weeks (the first and the last, which are cut
+short, are left out), nips and acl into years. Of households, users of movie_events and authors of
+acl every third is taken. Rows are kept in ROWS as they come; the same command goes on.
+"""
+
+import argparse
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import tallyfold as tf
+from kept_rows import limited_to, listed
+from rivals.lagged_boosting import LaggedBoosting
+
+ORIGINS = 6
+
+
+class Log(NamedTuple):
+    """A data set: its axes, the unit of time, what is thinned by how much, and the horizon."""
+
+    axes: tuple[str, ...]
+    unit: str
+    thinned: str
+    every: int
+    horizon: int
+
+
+LOGS = {
+    "grocery": Log(("household", "category", "day"), "week", "household", 3, 4),
+    "movie_events": Log(("user", "genre", "day"), "week", "user", 3, 4),
+    "nips": Log(("author", "word", "year"), "year", "author", 1, 2),
+    "acl": Log(("author", "venue", "word", "year"), "year", "author", 3, 2),
+}
+MODELS = {
+    "dynamic": lambda: tf.SmoothedPast(network="auto"),
+    "smoothed past": lambda: tf.SmoothedPast(),
+    "moving average": lambda: tf.MovingAverage(),
+    "last value": lambda: tf.LastValue(),
+    "LightGBM on lags": lambda: LaggedBoosting(),
+}
+TITLE = "# The next period: what came, and what was expected"
+TEXT = """
+Written by `benchmarks/results_time.py`, see there for the data and the commands. Log scores are
+per cell that has a count, over all cells of labels that had a count by then, zeros included
+(drawn with weights where there are very many): *occurrence* says whether there is a count,
+*amount* how many, *total* is their sum; larger is better. *dynamic* is what `VAEBPTF` forecasts
+with: the smoothed past, corrected by a small network where later periods say that it helps.
+Every model is fitted anew at each origin, on what was known then. *Inside* is the share of
+periods whose total lies in the 80 % interval; *against the smoothed past* is the mean
+difference of totals over origins with its standard error, of the origins that both have."""
+
+
+def tensor_of(folder: Path, name: str) -> tf.CountTensor:
+    """Return a log, thinned and cut into periods."""
+    log = LOGS[name]
+    frame = pd.read_parquet(folder / f"{name}.parquet")
+    chosen = sorted(frame[log.thinned].unique())[:: log.every]
+    frame = frame[frame[log.thinned].isin(chosen)]
+    time = log.axes[-1]
+    if log.unit == "year":
+        frame = frame.assign(**{time: frame[time].astype(int)})
+        return tf.CountTensor.from_frame(frame, log.axes, "count", ordered=[time])
+    tensor = tf.CountTensor.from_frame(frame, log.axes, "count", bins={time: log.unit})
+    inner = tensor.indices[:, -1]
+    whole = (inner > inner.min()) & (inner < inner.max())
+    return tensor.with_cells(whole).compact()
+
+
+def run(folder: Path, rows: Path, logs, models, origins: int) -> None:
+    """Fit and score what has no rows yet."""
+    for name in logs:
+        tensor = tensor_of(folder, name)
+        print(name, tensor, flush=True)
+        tf.backtest(
+            tensor,
+            {label: MODELS[label]() for label in models},
+            horizon=LOGS[name].horizon,
+            origins=origins,
+            n_cells=30_000,
+            folder=rows / name,
+            announce=lambda fit: print(
+                f"{fit.number}/{fit.of} {fit.origin} {fit.model}", flush=True
+            ),
+        )
+
+
+def page(rows: Path) -> str:
+    """Return the page of what was measured."""
+    parts = [TITLE, TEXT, ""]
+    for name in LOGS:
+        if (rows / name).exists() and list((rows / name).glob("*.parquet")):
+            parts += section(name, pd.read_parquet(rows / name))
+    return "\n".join(parts)
+
+
+def section(name: str, rows: pd.DataFrame) -> list[str]:
+    """Return the table of a log."""
+    told = rows[rows["error"].isna()]
+    log, n = LOGS[name], told["origin"].nunique()
+    thinned = "" if log.every == 1 else f", every third {log.thinned}"
+    lines = [f"## {name}, by {log.unit}{thinned}: {n} origins", ""]
+    for ahead in sorted(set(told["ahead"].dropna().astype(int)) & {1, log.horizon}):
+        lines += table(told[told["ahead"] == ahead], log.unit, ahead)
+    return lines
+
+
+def table(rows: pd.DataFrame, unit: str, ahead: int) -> list[str]:
+    """Return a row per model."""
+    every = rows[rows["combinations"] == "all"].pivot_table("value", ["model", "origin"], "metric")
+    sets = rows[rows["metric"] == "total"].pivot_table("value", "model", "combinations")
+    heads = ["model", "origins", "occurrence", "amount", "total", "seen", "new",
+             "against the smoothed past", "MAE of totals", "CRPS", "inside"]  # fmt: skip
+    plural = f"1 {unit}" if ahead == 1 else f"{ahead} {unit}s"
+    lines = [f"**{plural} ahead**", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    base = every.loc["smoothed past", "total"]
+    for model in [label for label in MODELS if label in every.index]:
+        own = every.loc[model]
+        off = (own["total"] - base).dropna()
+        error = off.std(ddof=1) / np.sqrt(len(off)) if len(off) > 1 else np.nan
+        against = "" if model == "smoothed past" else f"{off.mean():+.3f} ± {error:.3f}"
+        cells = [model, str(len(own))]
+        cells += [f"{own[m].mean():.3f}" for m in ("occurrence", "amount", "total")]
+        cells += [f"{sets.loc[model, kind]:.3f}" for kind in ("seen", "new")]
+        cells += [against, f"{own['period absolute error'].mean():,.0f}"]
+        cells += [f"{own['period crps'].mean():,.0f}", f"{own['period inside'].mean():.2f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["run", "page"])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--logs", type=listed(LOGS), default=list(LOGS))
+    parser.add_argument("--models", type=listed(MODELS), default=list(MODELS))
+    parser.add_argument("--origins", type=int, default=ORIGINS)
+    given = parser.parse_args()
+    if given.what == "page":
+        print(page(given.out))
+        return
+    with limited_to(1):
+        run(given.data, given.out, given.logs, given.models, given.origins)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""The last periods of training counts, as they look from the periods before them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tallyfold.data.period_cells import PeriodCells, period_cells
+from tallyfold.data.tensor import CountTensor
+from tallyfold.kernels.arrays import Floats, Ints
+from tallyfold.posterior.history import Asked, History
+
+Mask = npt.NDArray[np.bool_]
+
+MOST_PERIODS = 8
+"""What is learned is learned on at most this many of the last periods."""
+CELLS_OF_PERIOD = 8_000
+"""About how many cells of each kind (with a count, silent now, never seen) a period gives."""
+MOST_AHEAD = 4
+"""What is learned of distances is learned up to this many periods ahead."""
+
+
+@dataclass(frozen=True)
+class PastCells:
+    """Cells of several periods, with weights, and what of the past is known at each.
+
+    Attributes
+    ----------
+    asked
+        What is asked.
+    counts_C, weight_C
+        Their counts, and how many cells each stands for.
+    """
+
+    asked: Asked
+    counts_C: Ints
+    weight_C: Floats
+
+    @property
+    def filled_C(self) -> Mask:
+        """Which have a count."""
+        return self.counts_C > 0
+
+    @property
+    def n_filled(self) -> float:
+        """How many cells with a count they stand for."""
+        return float(self.weight_C[self.filled_C].sum())
+
+    def occurrence(self, log_zero_C: Floats) -> float:
+        """Return the log score of whether there is a count, per cell that has one."""
+        some_C = np.log(np.maximum(-np.expm1(log_zero_C), 1e-300))
+        told_C = np.where(self.filled_C, some_C, log_zero_C)
+        return float(self.weight_C @ told_C) / max(self.n_filled, 1.0)
+
+    def where(self, chosen_C: Mask) -> PastCells:
+        """Return some of them."""
+        others_CK, known_C, ahead_C = self.asked
+        asked = Asked(others_CK[chosen_C], known_C[chosen_C], ahead_C[chosen_C])
+        return PastCells(asked, self.counts_C[chosen_C], self.weight_C[chosen_C])
+
+    def beside(self, other: PastCells) -> PastCells:
+        """Return these and others."""
+        pairs = zip(self.asked, other.asked, strict=True)
+        others_CK, known_C, ahead_C = (np.concatenate(pair) for pair in pairs)
+        return PastCells(
+            Asked(others_CK, known_C, ahead_C),
+            np.concatenate([self.counts_C, other.counts_C]),
+            np.concatenate([self.weight_C, other.weight_C]),
+        )
+
+
+class TimeAxis(NamedTuple):
+    """The axis of time of a tensor: its position, and the step of each of its labels."""
+
+    number: int
+    step_D: Ints
+
+
+def last_periods(n_periods: int) -> range:
+    """Return the periods, counted from the first, on which is learned."""
+    number = int(np.clip(n_periods // 3, 1, MOST_PERIODS))
+    return range(max(n_periods - number, 1), n_periods)
+
+
+def next_cells(
+    tensor: CountTensor, history: History, time: TimeAxis, *, observed: bool = True
+) -> PastCells:
+    """Return cells of the last periods, each as it looks from the period before."""
+    targets = last_periods(history.n_periods)
+    return _gathered(tensor, history, time, [(step, 1) for step in targets], observed)
+
+
+def later_cells(tensor: CountTensor, history: History, time: TimeAxis) -> PastCells:
+    """Return cells of the last periods as they look from two and more periods before."""
+    pairs = [
+        (step, ahead)
+        for step in last_periods(history.n_periods)
+        for ahead in range(2, MOST_AHEAD + 1)
+        if step - ahead >= 1
+    ]
+    return _gathered(tensor, history, time, pairs, True)
+
+
+def _gathered(
+    tensor: CountTensor,
+    history: History,
+    time: TimeAxis,
+    pairs: list[tuple[int, int]],
+    observed: bool,
+) -> PastCells:
+    first = int(time.step_D[tensor.indices[:, time.number]].min())
+    step_D = time.step_D - first
+    parts: list[tuple[PeriodCells, int, int]] = []
+    n = CELLS_OF_PERIOD if len(pairs) <= MOST_PERIODS else CELLS_OF_PERIOD // 3
+    for step, ahead in pairs:
+        if not np.any(step_D == step):  # a gap: no label stands for it
+            continue
+        known = step - ahead
+        cells = period_cells(
+            tensor, time.number, step_D, step, known=known, n=n, most_listed=n, seed=step
+        )
+        parts.append((cells, known, ahead))
+    if not parts:
+        none = np.zeros(0, np.int64)
+        others = np.zeros((0, len(history.sizes)), np.int32)
+        return PastCells(Asked(others, none, none), none, np.zeros(0))
+    sizes = [len(cells.counts_C) for cells, _, _ in parts]
+    indices = np.concatenate([cells.indices_CM for cells, _, _ in parts])
+    asked = Asked(
+        np.delete(indices, time.number, axis=1),
+        np.repeat([known for _, known, _ in parts], sizes).astype(np.int64),
+        np.repeat([ahead for _, _, ahead in parts], sizes).astype(np.int64),
+    )
+    counts = np.concatenate([cells.counts_C for cells, _, _ in parts])
+    found = PastCells(asked, counts, np.concatenate([cells.weight_C for cells, _, _ in parts]))
+    return found if observed else found.where(found.filled_C)

@@ -1,0 +1,44 @@
+"""What a fit to the past comes to, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tallyfold.posterior.forecaster import NO_SPREAD, LevelSpread
+from tallyfold.posterior.past_amounts import AmountNumbers
+from tallyfold.posterior.past_network import NetworkParams
+from tallyfold.posterior.past_rates import RateNumbers
+
+NOT_TRIED = -1e300
+FIRST_RATES, FIRST_AMOUNTS = RateNumbers(), AmountNumbers()
+
+
+@dataclass(frozen=True)
+class PastState:
+    """The best memories and numbers so far.
+
+    Attributes
+    ----------
+    candidate
+        Which memories: their place among the candidates.
+    rates, rate_score
+        What was learned of whether there is a count, and its log score.
+    amount_memory
+        Which memory of amounts; -1: every cell has the histogram.
+    amounts, amount_score
+        What was learned of how many, and its log score.
+    spread
+        How far totals of periods may be off.
+    network, network_gain
+        The network that corrects the rates, and the least it gains in a later period.
+    """
+
+    candidate: int = 0
+    rates: RateNumbers = FIRST_RATES
+    rate_score: float = NOT_TRIED
+    amount_memory: int = -1
+    amounts: AmountNumbers = FIRST_AMOUNTS
+    amount_score: float = NOT_TRIED
+    spread: LevelSpread = NO_SPREAD
+    network: NetworkParams | None = None
+    network_gain: float = 0.0

@@ -1,0 +1,59 @@
+"""Whether what a folder holds can be a memory of earlier periods; see `load_checks`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tallyfold.data.axis import Axis
+from tallyfold.models.head_checks import check_head, check_keys, require
+from tallyfold.posterior.forecaster import Forecaster
+from tallyfold.posterior.past_rates import Memory
+
+MOST_NUMBER = 1e3
+MOST_PERIODS = 10**9
+
+
+def check_forecaster(forecaster: Forecaster, axes: Sequence[Axis]) -> None:
+    """Refuse a memory of other axes, out of order, or with numbers beyond all bounds."""
+    history, rates, amounts = forecaster.history, forecaster.rates, forecaster.amounts
+    sizes = tuple(len(axis) for number, axis in enumerate(axes) if number != history.axis)
+    require(0 <= history.axis < len(axes) and history.sizes == sizes, "a memory of other axes")
+    steps = history.step_D
+    fits = steps.shape == (len(axes[history.axis]),) and steps.dtype == np.int64
+    require(fits and bool(np.all(np.abs(steps) < MOST_PERIODS)), "periods of another axis")
+    require(0 < history.n_periods < MOST_PERIODS, "no periods")
+    table = history.whole
+    check_keys(table.place_E, (*table.sizes, table.span))
+    require(bool(np.all(table.step_E < history.n_periods)), "periods that are not there")
+    require(len(table.place_E) > 0, "no memory at all")
+    logs = table.sums_E2[:, 1]
+    require(bool(np.all((logs >= 0) & (logs < MOST_NUMBER))), "counts that cannot be")
+    check_head(amounts.histogram, axes)
+    require(not amounts.histogram.tables and not amounts.histogram.stages, "no plain histogram")
+    _check_memory(amounts.memory)
+    if amounts.numbers is not None:
+        _check_numbers(amounts.numbers)
+    sound = all(0 <= each < MOST_NUMBER for each in forecaster.spread)
+    require(sound, "a spread of totals that cannot be")
+    if rates is not None:
+        _check_memory(rates.memory)
+        _check_numbers(rates.numbers)
+        require(0 <= rates.numbers.fade <= 1, "a memory that grows")
+        if rates.margins is not None:
+            _check_memory(rates.margins)
+
+
+def _check_memory(memory: Memory) -> None:
+    if memory.kind == "decayed":
+        require(0 < memory.length <= 1, "a decay that is none")
+    else:
+        whole = memory.length == int(memory.length)
+        require(whole and 1 <= memory.length < MOST_PERIODS, "a window that is none")
+
+
+def _check_numbers(numbers: Sequence[float]) -> None:
+    require(all(abs(each) <= MOST_NUMBER for each in numbers), "numbers beyond all bounds")
+    log_pulls = [numbers[0]]
+    require(all(abs(each) <= 50 for each in log_pulls), "numbers beyond all bounds")
