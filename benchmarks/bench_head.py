@@ -53,13 +53,17 @@ def by_share(train):
         before = seconds
 
 
-def large(n_cells):
+def large(n_cells, threads):
     from large_tensor import large_tensor
 
-    tensor = large_tensor(n_cells)
-    _, seconds = taken(lambda: tf.Margins().fit(tensor))
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"{tensor.nnz:,} cells: head in {seconds:.0f} s, {memory:.1f} GiB at most")
+    tensor, busy = large_tensor(n_cells), time.process_time()
+    with use_threads(threads):
+        _, seconds = taken(lambda: tf.Margins().fit(tensor))
+    busy, memory = time.process_time() - busy, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(
+        f"{tensor.nnz:,} cells: head in {seconds:.0f} s, {busy:.0f} s of processor time, ", end=""
+    )
+    print(f"{memory / 2**20:.2f} GiB at most, {threads} threads")
 
 
 def main():
@@ -69,7 +73,7 @@ def main():
     parser.add_argument("--cells", type=float)
     options = parser.parse_args()
     if options.cells:
-        large(int(options.cells))
+        large(int(options.cells), options.threads)
         return
     if options.data:
         axes = ["author", "word", "year"]

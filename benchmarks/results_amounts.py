@@ -6,13 +6,16 @@
 FOLDER holds tidy Parquet tensors: a text column per axis, and `count`. ROWS is a folder with a
 Parquet file for each tensor, split and model: an interrupted run goes on where it stopped, and a
 run may be done in pieces with --tensors, --models and --splits, each a list with commas. To
-measure a model anew, delete its files.
+measure a model anew, delete its files. The page keeps all rows beside it, in a .jsonl, which takes
+the place of ROWS where only its text changes.
 """
 
 import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+
+import pandas as pd
 
 import tallyfold as tf
 from kept_rows import limited_to, listed, run_missing, timed
@@ -22,6 +25,7 @@ from rivals.rating_biases import fit_rating_biases
 from tallyfold.evaluation.metrics import scores_of
 
 METRICS = ("log-pmf-positive", "mae-median", "coverage-80")
+EARLIER = Path(__file__).parents[1] / "docs/results/amounts_means.jsonl"
 SPLITS = 5
 TEST_SIZE = 0.2
 
@@ -136,13 +140,15 @@ def main() -> None:
     if given.command == "run":
         run(given.data, given.rows, given.tensors, given.models, given.splits, given.threads)
         return
-    from amounts_page import page
+    from amounts_page import page, read_rows
 
-    text = page(given.rows, list(TENSORS), list(MODELS))
-    if given.out:
-        given.out.write_text(text)
-    else:
+    rows = read_rows(given.rows)
+    text = page(rows, pd.read_json(EARLIER, lines=True), list(TENSORS), list(MODELS))
+    if not given.out:
         print(text, end="")
+        return
+    given.out.write_text(text)
+    rows.to_json(given.out.with_suffix(".jsonl"), orient="records", lines=True)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ def some_cells(shape, n_cells, rng):
     return np.stack(np.unravel_index(place, shape), axis=1)
 
 
-def tensor_of(shape, cells, counts):
-    axes = [tf.Axis.numbered(name, size) for name, size in zip(NAMES, shape, strict=True)]
+def tensor_of(shape, cells, counts, names=NAMES):
+    axes = [tf.Axis.numbered(name, size) for name, size in zip(names, shape, strict=True)]
     return tf.CountTensor(axes, cells, counts)
 
 

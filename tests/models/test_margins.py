@@ -12,6 +12,7 @@ import tallyfold as tf
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.inference.fit.folder import write_folder
 from tallyfold.models import members, storage
+from tallyfold.models.completion import say_margins
 from tallyfold.posterior.margins import UNIT, MarginTable
 from tallyfold.posterior.whole_sums import WholeSums
 
@@ -312,6 +313,42 @@ def test_two_axes_have_no_margins_of_several(parts):
     )
     with pytest.raises(LabelError, match="none of several axes"):
         model.interaction_effects("user", "item")
+
+
+def test_a_single_strong_pair_is_pulled_to_one():
+    rng, shape = np.random.default_rng(0), (30, 20, 10)
+    cells = np.argwhere(rng.random(shape) < 0.5)
+    own = (cells[:, 1] == 4) & (cells[:, 2] == 6)
+    level = 2 + np.log(4) * own + rng.normal(0, 0.6, len(cells))
+    tensor = tensor_of(shape, cells, np.maximum(np.round(np.exp(level)), 1).astype(int))
+    model = tf.VAEBPTF(n_components=2, max_iter=5, zeros="missing").fit(tensor)
+    found = model.interaction_effects("item", "day").iloc[0]
+    assert (int(found["item"]), int(found["day"])) == (4, 6)
+    assert 1 < found["low"] < found["multiplier"] < found["high"] < 4  # as its docstring says
+
+
+# -- sets of axes ---------------------------------------------------------------------------------
+
+
+def test_a_fit_says_once_which_combinations_it_leaves_out(caplog):
+    cells = np.unique(np.random.default_rng(0).integers(3, size=(150, 5)), axis=0)
+    tensor = tensor_of((3,) * 5, cells, 1 + cells[:, 0] * 3, names="abcde")
+    say_margins.cache_clear()
+    for _ in range(2):
+        model = tf.Margins().fit(tensor)
+    told = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(told) == 1
+    assert told[0].startswith(
+        "how many: learned from the margins of 20 of 30 combinations of axes."
+    )
+    assert "learned from margins of 20 of 30 combinations of axes" in str(model.card())
+
+
+def test_with_four_axes_all_combinations_are_learned_from(caplog):
+    cells = np.unique(np.random.default_rng(0).integers(4, size=(150, 4)), axis=0)
+    model = tf.Margins().fit(tensor_of((4,) * 4, cells, 1 + cells[:, 0] * 3, names="abcd"))
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+    assert model.card().facts["how many"] == "learned from margins, on the scale 1 to 10"
 
 
 # -- observed zeros -------------------------------------------------------------------------------

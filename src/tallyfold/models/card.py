@@ -11,6 +11,7 @@ from tallyfold.errors import printable
 from tallyfold.models.explaining import beyond_main_effects
 from tallyfold.models.fitted import EditRecord, Fitted
 from tallyfold.posterior.count_head import CountHead
+from tallyfold.posterior.margins import n_proper_subsets
 
 if TYPE_CHECKING:
     from tallyfold.models.fitted_model import FittedModel
@@ -198,16 +199,16 @@ def amount_words(fitted: Fitted) -> str | None:
         learned = amounts.numbers is not None
         return f"earlier periods: {amounts.memory.words()}" if learned else HISTOGRAM
     if fitted.head is not None:
-        return _head_words(fitted.head)
+        return _head_words(fitted.head, n_proper_subsets(len(fitted.axes)))
     likelihood = fitted.likelihood
     return None if likelihood is None else likelihood.name.replace("-", " ")
 
 
-def _head_words(head: CountHead) -> str:
-    upper = head.bins.upper
+def _head_words(head: CountHead, n_sets: int) -> str:
+    upper, used = head.bins.upper, len(head.tables)
     scale = "" if upper is None else f", on the scale {head.bins.lower_B[0]} to {upper}"
-    how = "learned from margins" if head.stages else HISTOGRAM
-    return how + scale
+    some = "" if used == n_sets else f" of {used} of {n_sets} combinations of axes"
+    return (f"learned from margins{some}" if head.stages else HISTOGRAM) + scale
 
 
 def text_of(value: Any) -> str:

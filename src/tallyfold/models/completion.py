@@ -23,6 +23,7 @@ from tallyfold.inference.head.step import HeadState, compared, head_phases, trai
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.models.fitted import Fitted, Moments
 from tallyfold.models.parameters import Scale
+from tallyfold.posterior.margins import MOST_SETS, n_proper_subsets
 
 _log = logging.getLogger("tallyfold")
 
@@ -47,6 +48,19 @@ def count_switched_off(fitted: Fitted) -> None:
         say_switched_off(int(off_K.sum()), len(off_K))
 
 
+@cache
+def say_margins(used: int, possible: int) -> None:
+    """Say once that some combinations of axes are not learned from, and which."""
+    _log.warning(
+        "how many: learned from the margins of %d of %d combinations of axes. With five axes and "
+        "more these are single axes, all but one, and pairs, at most %d; none has labels that "
+        "combine in more ways than there are 64-bit numbers.",
+        used,
+        possible,
+        MOST_SETS,
+    )
+
+
 def fit_groups(groups: npt.ArrayLike, tensor: CountTensor) -> npt.NDArray[np.int64]:
     """Return the groups that a fit is given, one process or none."""
     if current_group().size > 1:
@@ -67,7 +81,11 @@ def head_phases_for(
     """Return the phases that train a count head, on all cells; `held_out` are those of a fit."""
     ends = None if scale is None else "auto" if isinstance(scale, str) else (scale[0], scale[1])
     first = None if held_out is None else TrainingCells(held_out)
-    return head_phases(HeadCells.of(TrainingCells(tensor), ends, seed, first, groups_N), seed)
+    cells = HeadCells.of(TrainingCells(tensor), ends, seed, first, groups_N)
+    used, possible = len(cells.axis_sets), n_proper_subsets(len(tensor.names))
+    if used < possible and current_group().first:
+        say_margins(used, possible)
+    return head_phases(cells, seed)
 
 
 def without_head(outcome: Outcome) -> Outcome:

@@ -28,6 +28,8 @@ Ints = npt.NDArray[np.int64]
 Values = npt.NDArray[np.integer]
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+MOST_SETS = 32
+"""Sets of axes that have margins, at most."""
 
 
 @dataclass(frozen=True)
@@ -169,8 +171,13 @@ def pull_strength(
     return np.asarray(np.clip(ratio_F, least, most))
 
 
-def axis_sets(n_axes: int, most: int = 32) -> list[tuple[int, ...]]:
-    """Return the sets of axes that have margins: singles, all but one, pairs; at most `most`.
+def n_proper_subsets(n_axes: int) -> int:
+    """Return how many sets of axes there are, without the empty one and that of all."""
+    return 2**n_axes - 2
+
+
+def axis_sets(n_axes: int) -> list[tuple[int, ...]]:
+    """Return the sets of axes that have margins: singles, all but one, pairs; not too many.
 
     With five axes and more, sets between pairs and all but one are left out.
     """
@@ -178,4 +185,4 @@ def axis_sets(n_axes: int, most: int = 32) -> list[tuple[int, ...]]:
 
     axes: Sequence[int] = range(n_axes)
     sizes = range(1, n_axes) if n_axes < 5 else (1, n_axes - 1, 2)
-    return [each for size in sizes for each in combinations(axes, size)][:most]
+    return [each for size in sizes for each in combinations(axes, size)][:MOST_SETS]
