@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tallyfold.data.markup import html_facts
 from tallyfold.errors import printable
 from tallyfold.models.fitted import Fitted
+from tallyfold.models.scoring import with_axis
 from tallyfold.posterior.count_head import CountHead
 
 if TYPE_CHECKING:
@@ -120,7 +121,11 @@ def _score_lines(model: FittedModel) -> dict[str, str]:
     of = "of a fit to the other cells" if held_out.refitted else "which the fit has not seen"
     found = {"held-out scores": f"on {held_out.cells:,} cells, {of}"}
     for name, scores in held_out.scores.items():
-        known = [f"{metric} {value:.4f}" for metric, value in scores.items() if value is not None]
+        known = [
+            f"{printable(with_axis(metric, model.axes_))} {value:.4f}"
+            for metric, value in scores.items()
+            if value is not None
+        ]
         found[f"  {printable(name)}"] = ", ".join(known)
     return found
 

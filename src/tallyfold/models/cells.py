@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -57,8 +57,8 @@ def _are_positions(cells: Any) -> bool:
     return listed or isinstance(cells, np.ndarray)
 
 
-def beside_cells(axes: Sequence[Axis], cells: Any, name: str, values_N: npt.NDArray[Any]) -> Any:
-    """Return a frame of cells, given as to `cell_positions`, with a column of values beside them.
+def beside_cells(axes: Sequence[Axis], cells: Any, values: Mapping[str, npt.NDArray[Any]]) -> Any:
+    """Return a frame of cells, given as to `cell_positions`, with columns of values beside them.
 
     A frame comes back as what it was: its columns, the order of its rows, and the index of pandas.
     A tensor's cells and positions become a pandas frame of their labels.
@@ -73,19 +73,22 @@ def beside_cells(axes: Sequence[Axis], cells: Any, name: str, values_N: npt.NDAr
         names = [axis.name for axis in axes]
     else:
         table = nw.from_native(cells).lazy().collect()
-        _refuse_column(name, table.columns)
+        _refuse_columns(values, table.columns)
         frame = table.to_native()
         if nw.dependencies.is_pandas_like_dataframe(frame):
-            return frame.assign(**{name: values_N})
-        column = nw.new_series(name, values_N, backend=table.implementation)
-        return table.with_columns(column).to_native()
-    _refuse_column(name, names)
+            return frame.assign(**values)
+        columns = [nw.new_series(*one, backend=table.implementation) for one in values.items()]
+        return table.with_columns(*columns).to_native()
+    _refuse_columns(values, names)
     decoded = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in columns]
-    return pa.table([*decoded, pa.array(values_N)], names=[*names, name]).to_pandas()
+    arrays = [*decoded, *(pa.array(values_N) for values_N in values.values())]
+    return pa.table(arrays, names=[*names, *values]).to_pandas()
 
 
-def _refuse_column(name: str, columns: Sequence[str]) -> None:
-    if name in columns:
+def _refuse_columns(names: Iterable[str], columns: Sequence[str]) -> None:
+    for name in names:
+        if name not in columns:
+            continue
         raise ParameterError(
             f"the cells have a column {name!r} already, where the prediction would stand. Rename "
             "it, or take the prediction as an array (output='array')."

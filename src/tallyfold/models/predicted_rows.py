@@ -15,8 +15,7 @@ from tallyfold.errors import LabelError, ParameterError
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import Positions, Unknown
 from tallyfold.models.parameters import check_parameters, number, one_of
-
-COLUMNS = ("mean", "median", "low", "high")
+from tallyfold.models.predicted_columns import predicted_columns
 
 
 def predicted_rows(
@@ -50,8 +49,9 @@ def predicted_rows(
     Yields
     ------
     pyarrow.Table
-        The same columns, then mean, median, low and high; the mean alone from a model without a
-        distribution of counts.
+        The same columns, then mean, median, low and high, and before them probability, that of any
+        count, where zeros are observed; the mean alone from a model without a distribution of
+        counts.
 
     Examples
     --------
@@ -69,8 +69,12 @@ def predicted_rows(
     start = 0
     for table in tables:
         positions = _positions(model.axes_, table, unknown, units, start)
-        columns = _predictions(model, positions, level)
-        for name, column in zip(COLUMNS, columns, strict=False):
+        columns = (
+            predicted_columns(model, positions, ["mean", "median"], level)
+            if model.fitted_.has_distribution
+            else predicted_columns(model, positions, ["mean"])
+        )
+        for name, column in columns.items():
             if prefix + name in table.column_names:
                 raise ParameterError(
                     f"the table has a column {prefix + name!r} already; give another `prefix`."
@@ -78,14 +82,6 @@ def predicted_rows(
             table = table.append_column(prefix + name, pa.array(column))
         yield table
         start += len(table)
-
-
-def _predictions(model: CountModel, positions: Positions, level: float) -> list[Any]:
-    if not model.fitted_.has_distribution:
-        return [model._point(positions, "mean")]
-    predictive = model._predictive(positions)
-    points = [model._point(positions, point, predictive) for point in ("mean", "median")]
-    return [*points, *predictive.interval(level)]
 
 
 def _positions(
