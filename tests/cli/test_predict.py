@@ -2,6 +2,7 @@
 
 import datetime as dt
 import io
+import sqlite3
 import subprocess
 import sys
 
@@ -262,3 +263,36 @@ def test_labels_that_are_formulas_get_a_quote_on_request(verb, run, tmp_path):
     assert "'=what" in safe.columns
     result = run(*given, tmp_path / "x.parquet", "--safe-cells")
     assert (result.code, "is for rows written as CSV or TSV" in result.err) == (2, True)
+
+
+def test_rows_of_a_query_come_back_with_all_their_columns(run, folder, model, cells, tmp_path):
+    database = tmp_path / "cells.db"
+    with sqlite3.connect(database) as connection:
+        cells.to_sql("cells", connection, index=False)
+    connection.close()
+    out = tmp_path / "out.parquet"
+    asked = ("--query", "SELECT note, * FROM (SELECT * FROM cells)", "--database", database)
+    result = run("predict", folder, *asked, "--out", out)
+    assert result.code == 2
+    assert "must give each column a name of its own; it gives 'note'" in result.err
+    asked = ("--query", "SELECT * FROM cells", "--database", database)
+    assert run("predict", folder, *asked, "--out", out).code == 0
+    found = pd.read_parquet(out)
+    assert found.columns.tolist() == [*cells.columns, *NEW]
+    np.testing.assert_allclose(found["mean"], model.predict(cells), rtol=1e-14)
+    assert "--query takes the place of files" in run("predict", folder, "x.csv", *asked).err
+    assert "there is nothing to read" in run("predict", folder).err
+    none = ("--query", "SELECT * FROM cells WHERE 1 = 0", "--database", database)
+    assert "the query gives no rows" in run("predict", folder, *none).err
+
+
+def test_the_probability_of_a_count_stands_beside(run, tmp_path):
+    tensor = tf.simulate((12, 10, 6), n_components=2, density=0.3).tensor
+    model = tf.BPTF(zeros="observed", n_components=2, max_iter=5).fit(tensor)
+    model.save(tmp_path / "m")
+    rows = tensor.to_frame().drop(columns="count")
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    result = run("predict", tmp_path / "m", tmp_path / "rows.csv")
+    found = pd.read_csv(io.StringIO(result.out))
+    assert found.columns.tolist() == [*tensor.names, "probability", *NEW]
+    np.testing.assert_allclose(found["probability"], model.probability(rows), rtol=1e-12)

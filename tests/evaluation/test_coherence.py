@@ -14,7 +14,7 @@ from tallyfold.evaluation.words.coherence import (
     coherence_by_word,
     nearest_rows,
 )
-from tallyfold.evaluation.words.cooccurrence import Cooccurrence
+from tallyfold.evaluation.words.cooccurrence import Cooccurrence, _say_part
 
 VOCABULARY = [f"w{n:02}" for n in range(25)]
 TOPICS = [VOCABULARY[:5], VOCABULARY[5:9], VOCABULARY[3:20:4]]
@@ -352,3 +352,14 @@ def test_counts_that_cannot_be_are_refused(pairs, counts, fault):
         Cooccurrence.from_counts(np.array(pairs), counts, 5, ["a", "b"])
     with pytest.raises(ShapeError, match="3 labels need 3 counts"):
         Cooccurrence.from_counts(np.array(pairs), counts, 5, ["a", "b", "c"])
+
+
+def test_a_part_of_all_cells_as_reference_is_said_once(caplog):
+    _say_part.cache_clear()
+    whole = tf.simulate((20, 15, 5), 2, density=0.3, axes=["a", "word", "b"]).tensor
+    part = tf.split(whole, 0.2, cells="all").train
+    for reference in (whole, part, part):
+        Cooccurrence.from_tensor(reference)
+    assert [record.message[:52] for record in caplog.records] == [
+        "the reference of words is a part of all cells: words"
+    ]

@@ -4,7 +4,7 @@ from scipy import stats
 
 import tallyfold as tf
 from tallyfold.errors import DataError, ParameterError
-from tallyfold.evaluation.compare import compare
+from tallyfold.evaluation.compare import compare, floors
 from tallyfold.evaluation.metrics import METRICS
 
 
@@ -91,3 +91,9 @@ def test_a_model_that_says_nothing_of_zeros_has_no_score_with_them(parts):
     train, test = parts
     assert METRICS["log-pmf"].compute(tf.Constant().fit(train), test) is None
     assert METRICS["log-pmf"].compute(tf.Constant(zeros="observed").fit(train), test) < 0
+
+
+def test_the_axis_of_lists_is_named():
+    tensor = tf.simulate((30, 20, 5), 2, density=0.2, axes=["user", "item", "day"]).tensor
+    train, test = tf.split(tensor, 0.2)
+    assert compare(floors(), train, test, ["auc-within"]).attrs["along"] == "user"

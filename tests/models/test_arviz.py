@@ -9,6 +9,7 @@ import pytest
 import tallyfold as tf
 from tallyfold.errors import ParameterError
 from tallyfold.models import count_groups
+from tallyfold.posterior.point_factors import _say_one_draw
 from tallyfold.posterior.sampled_factors import matching_components
 
 TENSOR = tf.simulate(
@@ -78,6 +79,19 @@ def test_groups_of_counts_are_those_of_the_draws(three):
     assert drawn.min() >= 1  # of counts that are there
     assert np.array_equal(drawn, three.to_datatree(TENSOR, 5, 1)["posterior_predictive"]["count"])
     assert np.corrcoef(drawn.mean(axis=(0, 1)), three.predict(TENSOR))[0, 1] > 0.9
+
+
+def test_a_point_estimate_has_one_draw_and_says_so(caplog):
+    _say_one_draw.cache_clear()
+    model = tf.PTFKL(n_components=2, max_iter=3).fit(TENSOR)
+    tree = model.to_datatree(TENSOR)
+    assert tree["posterior"].sizes["draw"] == tree["posterior"].sizes["chain"] == 1
+    assert tree["log_likelihood"]["count"].shape == (1, 1, TENSOR.nnz)
+    assert [record.message for record in caplog.records] == [
+        "a point estimate has no posterior: its factors are given as one draw."
+    ]
+    with pytest.raises(ParameterError, match="point estimate, which has no posterior.*got 100"):
+        model.to_datatree(n_draws=100)
 
 
 def test_chains_are_of_the_same_cells_and_have_seeds_of_their_own(three):

@@ -77,3 +77,25 @@ def test_components_profile_and_top_are_at_hand():
     pd.testing.assert_frame_equal(beside_nothing, tf.top(MODEL, "page", {}, top=4))
     with pytest.raises(ParameterError, match=r"tallyfold.load\(folder\)"):
         tf.components("model", "page")
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.Table.from_pandas])
+def test_where_zeros_are_observed_the_probability_stands_beside(make):
+    model = tf.BPTF(zeros="observed", n_components=2, max_iter=5).fit(TENSOR)
+    cells = CELLS.reset_index(drop=True)
+    found = model.predict(make(cells), output="frame", level=0.8)
+    columns = found.column_names if isinstance(found, pa.Table) else list(found.columns)
+    assert columns == [*AXES, "probability", "mean", "low", "high"]
+    np.testing.assert_allclose(found["probability"], model.probability(cells))
+    limits = np.column_stack([found["low"], found["high"]])
+    np.testing.assert_array_equal(limits, model.interval(cells, 0.8))
+    given = model.predict(cells, given="nonzero", output="frame")
+    np.testing.assert_allclose(given["mean"], model.predict(cells, given="nonzero"))
+    np.testing.assert_allclose(given["probability"], found["probability"])
+
+
+def test_an_interval_is_for_frames():
+    with pytest.raises(ParameterError, match="`level` is for output='frame'"):
+        MODEL.predict(CELLS, level=0.9)
+    with pytest.raises(ParameterError, match="`level` must be"):
+        MODEL.predict(CELLS, level=90, output="frame")

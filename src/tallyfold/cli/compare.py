@@ -96,6 +96,7 @@ def compare(
     from tallyfold.evaluation.compare import floors
     from tallyfold.evaluation.experiment import Experiment, Fit
     from tallyfold.evaluation.holding_out import hidden_from, zeros_of
+    from tallyfold.models.scoring import ALONG_AN_AXIS, ranked_axis
 
     own = {
         "n_components": components, "zeros": zeros, "max_iter": max_iter,
@@ -138,6 +139,8 @@ def compare(
         print_json(document)
     else:
         about = f"{tensor.nnz:,} cells, {100 * holdout:g} % held out, zeros {treated}"
+        if any(name in ALONG_AN_AXIS for name in names):
+            about += f", labels of {printable(ranked_axis(tensor.axes))} ranked"
         _show(document, names, about, least=3 if metrics is None else len(names))
 
 
@@ -225,6 +228,8 @@ def score(
       tallyfold score model test.npz --train train.npz
       tallyfold score model test.npz --metrics mae-median,coverage-95 --json
     """  # noqa: D301
+    from tallyfold.models.scoring import ranked_axis
+
     model = model_cells.load_model(folder)
     if metrics is not None:
         chosen_metrics(metrics, None, has_train=train is not None)
@@ -236,9 +241,10 @@ def score(
     names = chosen_metrics(metrics, zeros, has_train=train is not None, has_part=has_part)
     scores = scored(model, test, names, cells)
     if as_json:
-        print_json({"cells": test.nnz, "zeros": zeros, "scores": scores})
+        along = ranked_axis(test.axes)
+        print_json({"cells": test.nnz, "zeros": zeros, "along": along, "scores": scores})
     else:
-        show_scores(f"Scores on {test.nnz:,} cells, zeros {zeros}", scores)
+        show_scores(f"Scores on {test.nnz:,} cells, zeros {zeros}", scores, test)
 
 
 def chosen_metrics(
@@ -282,12 +288,17 @@ def scored(
     return found
 
 
-def show_scores(title: str, scores: Scores) -> None:
+def show_scores(title: str, scores: Scores, test: "CountTensor") -> None:
     """Print a table of scores, a column per model, and what is better of each."""
     from tallyfold.evaluation.metrics import METRICS
+    from tallyfold.models.scoring import with_axis
 
     rows = [
-        (name, METRICS[name].better, *(number(each[name]) for each in scores.values()))
+        (
+            printable(with_axis(name, test.axes)),
+            METRICS[name].better,
+            *(number(each[name]) for each in scores.values()),
+        )
         for name in next(iter(scores.values()))
     ]
     heads = ["score", "better", *(f"{printable(name)}>" for name in scores)]

@@ -45,6 +45,7 @@ def files_of(named: Sequence[str]) -> Iterator[list[str]]:
             yield [str(file)]
         except TallyfoldError as error:
             error.args = tuple(_named(text, file) for text in error.args)
+            error.lines = tuple(str(_named(line, file)) for line in error.lines)
             raise
 
 

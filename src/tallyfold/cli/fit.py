@@ -206,7 +206,7 @@ class FitRun:
         with use_group(ALONE):
             scores = scored(self.model, test, metrics, train, self.copies)
         if not self.as_json:
-            show_scores(f"Scores on {test.nnz:,} held-out cells, zeros {zeros}", scores)
+            show_scores(f"Scores on {test.nnz:,} held-out cells, zeros {zeros}", scores, test)
             say("")
         return scores
 

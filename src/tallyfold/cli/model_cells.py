@@ -1,6 +1,6 @@
 """A fitted model on cells it is given: ``predict``, ``surprise``, ``fold-in`` and ``update``."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +12,9 @@ from tallyfold.cli.terminal import number_of, print_json, say, say_aside, say_dr
 from tallyfold.errors import LabelError, ParameterError, printable
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tallyfold.data.axis import Axis
     from tallyfold.data.tensor import CountTensor
     from tallyfold.models.base import CountModel
     from tallyfold.models.new_cells import TakesNewCells
@@ -136,8 +139,9 @@ def _holds_axes(paths: Sequence[str]) -> bool:
 def predict(
     folder: Folder,
     files: Annotated[
-        list[str], argument("CELLS", "Table with a column per axis; - for CSV from standard input.")
-    ],
+        list[str] | None,
+        argument("CELLS", "Table with a column per axis; - for CSV from standard input."),
+    ] = None,
     out: Annotated[str, option("FILE", PREDICTIONS, "--out", "-o")] = STREAM,
     level: Level = 0.9,
     unknown: Annotated[
@@ -148,9 +152,13 @@ def predict(
     bins: options.Bins = None,
     tz: options.Tz = None,
     delimiter: options.Delimiter = None,
+    query: options.Query = None,
+    database: options.Database = None,
     safe: SafeCells = False,
 ) -> None:
     """Predict the counts of cells: mean, median and an interval beside each row.
+
+    Where zeros are observed, probability is that of a count at all.
 
     CELLS needs a column for each axis of the model and no counts; all its
     columns are kept, in order. It is read a part at a time, so it may be larger
@@ -161,16 +169,20 @@ def predict(
       tallyfold predict model cells.csv --out predictions.parquet
       tallyfold predict model new.parquet --unknown prior --out new.csv.gz
       grep 2010 cells.csv | tallyfold predict model - --level 0.5 | head
+      tallyfold predict model --query "select * from cells" --database shop.db
     """  # noqa: D301
-    from tallyfold.data.formats.files import read_rows
     from tallyfold.models.predicted_rows import predicted_rows
 
+    files = files or []
+    options.check_source(files, query, database, delimiter)
     check_rows_target(out, files, safe)
     model = load_model(folder)
     if not model.fitted_.has_distribution:
         say_aside(f"{model.name} predicts means only: no median, low or high.")
-    axes = model.axes_
-    with files_of(files) as paths, closing(read_rows(paths, axes, delimiter=delimiter)) as given:
+    with (
+        files_of(files) as paths,
+        closing(_rows(paths, model.axes_, delimiter, query, database)) as given,
+    ):
         tables = predicted_rows(
             model,
             given,
@@ -181,6 +193,22 @@ def predict(
             prefix=prefix,
         )
         write_tables(tables, out, safe)
+
+
+def _rows(
+    paths: Sequence[str],
+    axes: "Sequence[Axis]",
+    delimiter: str | None,
+    query: str | None,
+    database: str | None,
+) -> "Generator[pa.Table, None, None]":
+    """Read rows from files, or of a query, part by part."""
+    from tallyfold.data.formats.files import read_rows
+    from tallyfold.data.query.whole_rows import query_rows
+
+    if query is not None:
+        return query_rows(database, query, axes)
+    return read_rows(paths, axes, delimiter=delimiter)
 
 
 @options.with_reading(*options.READING_FOR_MODEL)

@@ -123,12 +123,7 @@ class Reading:
         query: str | None = None,
         database: str | None = None,
     ) -> None:
-        if (query is None) != (database is None):
-            raise ParameterError(
-                "--query SQL and --database URI go together: what to ask, and which database."
-            )
-        if query is not None and delimiter is not None:
-            raise ParameterError("--delimiter is for files; --query has none. Leave it out.")
+        check_query(query, database, delimiter)
         self.query, self.database = query, database
         if count_rows and value is not None:
             raise ParameterError("--value and --count-rows exclude each other.")
@@ -162,22 +157,41 @@ class Reading:
 
         if self.query is not None:
             return self._asked(files)
-        if not files:
-            raise ParameterError(
-                "there is nothing to read: name a file, - for standard input, or say --query and "
-                "--database."
-            )
+        check_source(files, None, None, None)
         with files_of(files) as paths:
             return read_counts(paths[0] if len(paths) == 1 else paths, **self.keywords)
 
     def _asked(self, files: Sequence[str]) -> "CountTensor":
         from tallyfold.data.query import read_query
 
-        if files:
-            raise ParameterError(f"--query takes the place of files; got {files[0]!r}, too.")
+        check_source(files, self.query, self.database, None)
         if "axes" not in self.keywords:
             raise ParameterError("--query needs --axes: which columns of the answer are the axes.")
         return read_query(self.database, self.query or "", **self.keywords)
+
+
+def check_query(query: str | None, database: str | None, delimiter: str | None) -> None:
+    """Refuse options of a query that do not go together."""
+    if (query is None) != (database is None):
+        raise ParameterError(
+            "--query SQL and --database URI go together: what to ask, and which database."
+        )
+    if query is not None and delimiter is not None:
+        raise ParameterError("--delimiter is for files; --query has none. Leave it out.")
+
+
+def check_source(
+    files: Sequence[str], query: str | None, database: str | None, delimiter: str | None
+) -> None:
+    """Refuse to read nothing, and both files and a query."""
+    check_query(query, database, delimiter)
+    if query is not None and files:
+        raise ParameterError(f"--query takes the place of files; got {files[0]!r}, too.")
+    if query is None and not files:
+        raise ParameterError(
+            "there is nothing to read: name a file, - for standard input, or say --query and "
+            "--database."
+        )
 
 
 def with_reading(*names: str) -> Callable[[Verb], Verb]:

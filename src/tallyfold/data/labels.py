@@ -202,6 +202,12 @@ def column_for(axis: Axis, columns: Sequence[str]) -> str:
     return axis.name if own or source is None else source
 
 
+def columns_for(asked: Sequence[str | Axis], columns: Sequence[str]) -> list[str]:
+    """Return the columns of a table for those that are asked for, each once."""
+    found = (column_for(one, columns) if isinstance(one, Axis) else one for one in asked)
+    return [*dict.fromkeys(found)]
+
+
 def check_bins_like(given: Axis, wanted: Axis) -> None:
     """Refuse an axis that is cut already, in another unit or zone than is wanted."""
     order = given.order

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tallyfold.data.axis import Axis, listing
+from tallyfold.data.axis import Axis, listing, python_values
 from tallyfold.data.axis_order import Ordered
 from tallyfold.data.cells import checked_indices, merge_cells, whole_counts
 from tallyfold.data.packages import imported
@@ -371,6 +371,16 @@ class CountTensor:
     def axis(self, name: str) -> Axis:
         """Return the axis with this name."""
         return self._axes[self.axis_number(name)]
+
+    def labels(self, name: str) -> list[Any]:
+        """Return the labels of an axis as Python's values; `axis` has them as an Arrow array.
+
+        Examples
+        --------
+        >>> CountTensor.from_array(np.eye(2, dtype=int), ["row", "column"]).labels("row")
+        [0, 1]
+        """
+        return python_values(self.axis(name).labels)
 
     def axis_number(self, name: str) -> int:
         """Return the position of the axis with this name."""

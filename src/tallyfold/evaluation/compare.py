@@ -17,6 +17,7 @@ from tallyfold.models.constant import Constant
 from tallyfold.models.expected import checked_model, checked_tensor
 from tallyfold.models.main_effects import MainEffects
 from tallyfold.models.margins import Margins
+from tallyfold.models.scoring import ranked_axis
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +56,8 @@ def compare(
     pandas.DataFrame
         A row per model: what empty cells are to it, seconds, iterations, its scores (missing where
         the model has no distribution of counts), and the error of a model that failed.
+        ``attrs["along"]`` is the axis whose labels ``auc-within``, ``recall-10``, ``recall-20`` and
+        ``ndcg-20`` rank: that with the most.
 
     Examples
     --------
@@ -90,7 +93,9 @@ def compare(
             models[name]._fitted = model.fitted_
         rows.append({"model": name, "zeros": model.zeros_for(train)} | measured | values)
     columns = ["model", "zeros", "seconds", "iterations", *metrics, "error"]
-    return pd.DataFrame(rows, columns=columns)
+    frame = pd.DataFrame(rows, columns=columns)
+    frame.attrs["along"] = ranked_axis(train.axes)
+    return frame
 
 
 def floors(zeros: Literal["missing", "observed"] = "missing") -> dict[str, CountModel]:

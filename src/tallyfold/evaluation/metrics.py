@@ -15,6 +15,7 @@ from tallyfold.evaluation.predictions import Predictions
 from tallyfold.evaluation.ranking import Ranking, ranking
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import counts_like
+from tallyfold.models.scoring import ranked_axis
 from tallyfold.probability.counts import COUNTS
 from tallyfold.probability.mixture import CountMixture
 
@@ -88,7 +89,8 @@ def scores_of(
     train
         The cells it was fitted on, for scores that need to know which cells are empty.
     along
-        The axis whose labels are ranked by scores that do so; None for that with the most labels.
+        The axis whose labels are ranked by scores that do so (``auc-within``, ``recall-10``,
+        ``recall-20``, ``ndcg-20``); None for that with the most labels.
 
     Returns
     -------
@@ -249,7 +251,7 @@ def ndcg_20(predictions: Predictions) -> float | None:
 
 def _target(predictions: Predictions) -> str:
     """Return the axis whose labels are ranked."""
-    return predictions.along or max(predictions.model.axes_, key=len).name
+    return predictions.along or ranked_axis(predictions.model.axes_)
 
 
 def _ranking(
@@ -302,7 +304,10 @@ METRICS: dict[str, Metric] = {
     ),
     "auc": Metric(auc, "larger", "held-out cells above empty ones", "train"),
     "auc-within": Metric(
-        auc_within, "larger", "held-out cells above empty ones of the same combination", "train"
+        auc_within,
+        "larger",
+        "held-out cells above empty ones that differ on one axis only",
+        "train",
     ),
     "recall-10": Metric(
         recall_10, "larger", "held-out cells in the first 10, with 100 empty ones", "train"

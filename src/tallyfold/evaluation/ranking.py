@@ -19,7 +19,7 @@ from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
 from tallyfold.models.expected import checked_tensor, counts_like
 from tallyfold.models.parameters import NONE, RANDOM_STATE, check_parameters, integer, one_of
-from tallyfold.models.scoring import knows_zeros
+from tallyfold.models.scoring import knows_zeros, ranked_axis
 
 Ints = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.int32]
@@ -232,7 +232,7 @@ def ranked_lists(
     check_parameters(given, dict.fromkeys(given, integer(1)))
     check_parameters({"random_state": random_state}, {"random_state": RANDOM_STATE})
     axes = model.axes_
-    target = axis_number(axes, max(axes, key=len).name if along is None else along)
+    target = axis_number(axes, ranked_axis(axes) if along is None else along)
     cells = cell_positions(axes, counts_like(axes, test, "test"))
     if len(cells) == 0:
         return Lists(None, None, 0)

@@ -10,6 +10,7 @@ from tallyfold.data.markup import html_facts
 from tallyfold.errors import printable
 from tallyfold.models.explaining import beyond_main_effects
 from tallyfold.models.fitted import EditRecord, Fitted
+from tallyfold.models.scoring import with_axis
 from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.margins import n_proper_subsets
 
@@ -141,7 +142,11 @@ def _score_lines(model: FittedModel) -> dict[str, str]:
     of = "of a fit to the other cells" if held_out.refitted else "which the fit has not seen"
     found = {"held-out scores": f"on {held_out.cells:,} cells, {of}"}
     for name, scores in held_out.scores.items():
-        known = [f"{metric} {value:.4f}" for metric, value in scores.items() if value is not None]
+        known = [
+            f"{printable(with_axis(metric, model.axes_))} {value:.4f}"
+            for metric, value in scores.items()
+            if value is not None
+        ]
         found[f"  {printable(name)}"] = ", ".join(known)
     return found
 

@@ -110,7 +110,7 @@ def _are_positions(cells: Any) -> bool:
     return listed or isinstance(cells, np.ndarray)
 
 
-def beside_cells(axes: Sequence[Axis], cells: Any, beside: Mapping[str, Any]) -> Any:
+def beside_cells(axes: Sequence[Axis], cells: Any, values: Mapping[str, Any]) -> Any:
     """Return a frame of cells, given as to `cell_positions`, with columns of values beside them.
 
     A frame comes back as what it was: its columns, the order of its rows, and the index of pandas.
@@ -126,26 +126,26 @@ def beside_cells(axes: Sequence[Axis], cells: Any, beside: Mapping[str, Any]) ->
         names = [axis.name for axis in axes]
     else:
         table = nw.from_native(cells).lazy().collect()
-        _refuse_columns(beside, table.columns)
+        _refuse_columns(values, table.columns)
         frame = table.to_native()
         if nw.dependencies.is_pandas_like_dataframe(frame):
-            return frame.assign(**beside)
-        backend = table.implementation
-        series = [nw.new_series(name, list_, backend=backend) for name, list_ in beside.items()]
-        return table.with_columns(*series).to_native()
-    _refuse_columns(beside, names)
+            return frame.assign(**values)
+        columns = [nw.new_series(*one, backend=table.implementation) for one in values.items()]
+        return table.with_columns(*columns).to_native()
+    _refuse_columns(values, names)
     decoded = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in columns]
-    values = [pa.array(each) for each in beside.values()]
-    return pa.table([*decoded, *values], names=[*names, *beside]).to_pandas()
+    arrays = [*decoded, *(pa.array(values_N) for values_N in values.values())]
+    return pa.table(arrays, names=[*names, *values]).to_pandas()
 
 
-def _refuse_columns(beside: Iterable[str], columns: Sequence[str]) -> None:
-    for name in beside:
-        if name in columns:
-            raise ParameterError(
-                f"the cells have a column {name!r} already, where the prediction would stand. "
-                "Rename it, or take the prediction as an array (output='array')."
-            )
+def _refuse_columns(names: Iterable[str], columns: Sequence[str]) -> None:
+    for name in names:
+        if name not in columns:
+            continue
+        raise ParameterError(
+            f"the cells have a column {name!r} already, where the prediction would stand. Rename "
+            "it, or take the prediction as an array (output='array')."
+        )
 
 
 def _of_tensor(axes: Sequence[Axis], tensor: CountTensor, unknown: Mapping[str, str]) -> Positions:

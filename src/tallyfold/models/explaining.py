@@ -53,7 +53,7 @@ def examples(
     own_N = kernels.cell_rates([mean[:, [component]] for mean in means], positions_NM)
     all_N = kernels.cell_rates(means, positions_NM)
     keys_PM, row_N = np.unique(positions_NM[:, chosen], axis=0, return_inverse=True)
-    sums: list[Floats] = [
+    sums = [
         np.bincount(row_N.ravel(), each_N, len(keys_PM)) for each_N in (own_N, all_N)
     ]
     share_P, clear_P = _clearness(*sums)

@@ -39,6 +39,7 @@ from tallyfold.models.parameters import (
     number,
     one_of,
 )
+from tallyfold.models.predicted_columns import predicted_columns, probability_of
 from tallyfold.models.record import HeldOut
 from tallyfold.models.scoring import mean_log_score
 from tallyfold.posterior.factors import Factors
@@ -133,6 +134,7 @@ class FittedModel(HasComponents):
         unknown: Unknown = "error",
         given: Literal["nonzero"] | None = None,
         output: Literal["array", "frame"] = "array",
+        level: float | None = None,
     ) -> Any:
         """Predict the counts of cells, in the order in which they are given.
 
@@ -150,9 +152,13 @@ class FittedModel(HasComponents):
             entity of their axis; on some axes only: ``{"month": "prior"}``.
         output
             ``"array"``, or ``"frame"`` for the cells with a column ``"mean"`` or ``"median"``
-            beside them: a frame as it was given, with all its columns and its index; of a tensor
-            or of positions, a pandas frame of labels. Where `unknown` allows ``"prior"``, a column
-            ``"unknown"`` names the axes, with commas between, of which a cell's label is unknown.
+            beside them, and where zeros are observed ``"probability"``, that of any count: a frame
+            as it was given, with all its columns and its index; of a tensor or of positions, a
+            pandas frame of labels. Where `unknown` allows ``"prior"``, a column ``"unknown"`` names
+            the axes, with commas between, of which a cell's label is unknown.
+        level
+            With ``output="frame"``, columns ``"low"`` and ``"high"``, too: the ends of the
+            predictive interval of this level, such as 0.9. None: no interval.
 
         Examples
         --------
@@ -166,22 +172,25 @@ class FittedModel(HasComponents):
         2  page-01  user-07
         """
         check_parameters(
-            {"point": point, "given": given, "output": output},
+            {"point": point, "given": given, "output": output, "level": level},
             {
                 "point": one_of("mean", "median"),
                 "given": one_of("nonzero") | NONE,
                 "output": one_of("array", "frame"),
+                "level": number(0, 1) | NONE,
             },
         )
         positions = cell_positions(self.axes_, cells, unknown)
+        if output == "frame":
+            nonzero = given is not None
+            columns = predicted_columns(self, positions, [point], level, nonzero=nonzero)
+            if "prior" in unknown_by_axis(self.axes_, unknown).values():
+                columns[UNKNOWN] = unknown_words(self.axes_, positions)
+            return beside_cells(self.axes_, cells, columns)
+        if level is not None:
+            raise ParameterError("`level` is for output='frame'; `interval` returns an array.")
         some = None if given is None else self._predictive(positions).given_positive()
-        found = self._point(positions, point, some)
-        if output == "array":
-            return found
-        beside: dict[str, Any] = {point: found}
-        if "prior" in unknown_by_axis(self.axes_, unknown).values():
-            beside[UNKNOWN] = unknown_words(self.axes_, positions)
-        return beside_cells(self.axes_, cells, beside)
+        return self._point(positions, point, some)
 
     def probability(self, cells: Any, *, unknown: Unknown = "error") -> Floats:
         """Return the probability that there is a count at all, for models that know zeros."""
@@ -191,7 +200,7 @@ class FittedModel(HasComponents):
                 "with zeros='missing' a model says how many, not whether there is any. Fit one "
                 "with zeros='observed' for the probability of a count."
             )
-        return np.asarray(-np.expm1(found.log_pmf(np.zeros(len(found.mean()), dtype=np.int64))))
+        return probability_of(found)
 
     def rate(self, cells: Any, *, unknown: Unknown = "error") -> Floats:
         """Return the rates of cells: calibrated posterior means, before any truncation."""

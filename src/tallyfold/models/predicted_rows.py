@@ -24,8 +24,7 @@ from tallyfold.models.cells import (
     unknown_words,
 )
 from tallyfold.models.parameters import check_parameters, number
-
-COLUMNS = ("mean", "median", "low", "high")
+from tallyfold.models.predicted_columns import predicted_columns
 
 
 def predicted_rows(
@@ -61,9 +60,10 @@ def predicted_rows(
     Yields
     ------
     pyarrow.Table
-        The same columns, then mean, median, low and high; the mean alone from a model without a
-        distribution of counts. Where unknown labels are allowed, last a column ``unknown``: the
-        axes, with commas between, of which a row's label is not known.
+        The same columns, then mean, median, low and high, and before them probability, that of any
+        count, where zeros are observed; the mean alone from a model without a distribution of
+        counts. Where unknown labels are allowed, last a column ``unknown``: the axes, with commas
+        between, of which a row's label is not known.
 
     Examples
     --------
@@ -79,10 +79,14 @@ def predicted_rows(
     start = 0
     for table in tables:
         positions = _positions(model.axes_, table, request, choices, start)
-        beside = dict(zip(COLUMNS, _predictions(model, positions, level), strict=False))
+        columns = (
+            predicted_columns(model, positions, ["mean", "median"], level)
+            if model.fitted_.has_distribution
+            else predicted_columns(model, positions, ["mean"])
+        )
         if "prior" in choices.values():
-            beside[UNKNOWN] = unknown_words(model.axes_, positions)
-        for name, column in beside.items():
+            columns[UNKNOWN] = unknown_words(model.axes_, positions)
+        for name, column in columns.items():
             if prefix + name in table.column_names:
                 raise ParameterError(
                     f"the table has a column {prefix + name!r} already; give another `prefix`."
@@ -90,14 +94,6 @@ def predicted_rows(
             table = table.append_column(prefix + name, pa.array(column))
         yield table
         start += len(table)
-
-
-def _predictions(model: CountModel, positions: Positions, level: float) -> list[Any]:
-    if not model.fitted_.has_distribution:
-        return [model._point(positions, "mean")]
-    predictive = model._predictive(positions)
-    points = [model._point(positions, point, predictive) for point in ("mean", "median")]
-    return [*points, *predictive.interval(level)]
 
 
 def _positions(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.data.axis import Axis
 from tallyfold.data.empty_cells import EmptyCells, draw_empty_cells, weighted_sum
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError
@@ -23,6 +25,8 @@ Floats = npt.NDArray[np.float64]
 
 _log = logging.getLogger("tallyfold")
 
+ALONG_AN_AXIS = ("auc-within", "recall-10", "recall-20", "ndcg-20")
+"""Scores that rank the labels of one axis for given labels of all others."""
 EMPTY_CELLS = 300_000
 """How many empty cells are drawn to score a part that has too many to list."""
 CELLS_AT_ONCE = 1 << 18
@@ -50,6 +54,23 @@ class CellScores(NamedTuple):
     def total(self) -> float:
         """The log probability of all counts, zeros included, per cell that has one."""
         return self.occurrence + self.amount
+
+
+def ranked_axis(axes: Sequence[Axis]) -> str:
+    """Return the axis whose labels such scores rank if nobody says: the one with the most."""
+    return max(axes, key=len).name
+
+
+def with_axis(score: str, axes: Sequence[Axis]) -> str:
+    """Return a score's name, with the axis whose labels it ranks, if it does.
+
+    Examples
+    --------
+    >>> axes = [Axis("user", ["ann", "bob", "eve"]), Axis("day", [1, 2])]
+    >>> with_axis("auc-within", axes), with_axis("occurrence", axes)
+    ('auc-within (user)', 'occurrence')
+    """
+    return f"{score} ({ranked_axis(axes)})" if score in ALONG_AN_AXIS else score
 
 
 def knows_zeros(model: FittedModel, predictive: CountDistribution) -> bool:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.errors import ParameterError
 from tallyfold.posterior.factors import Factors, Floats, rates_at
 from tallyfold.posterior.merging import combined_values
+
+_log = logging.getLogger("tallyfold")
+
+
+@cache
+def _say_one_draw() -> None:
+    """Say once that there is nothing to draw from."""
+    _log.warning("a point estimate has no posterior: its factors are given as one draw.")
 
 
 class PointFactors(Factors):
@@ -48,6 +59,16 @@ class PointFactors(Factors):
         """Return the same factors n times."""
         for _ in range(n):
             yield list(self.values)
+
+    def chains(self, n_draws: int | None = None, random_state: int | None = 0) -> list[Floats]:
+        """Return the factors as the only draw of a chain: there is no posterior to draw from."""
+        if n_draws not in (None, 1):
+            raise ParameterError(
+                f"`n_draws` must be 1 or None for a point estimate, which has no posterior: all "
+                f"draws would be the same; got {n_draws!r}. BPTF and GibbsBPTF have a posterior."
+            )
+        _say_one_draw()
+        return [value[None, None] for value in self.values]
 
     def rate_moments(self, indices_NM: npt.NDArray[np.integer]) -> tuple[Floats, Floats]:
         """Return the rates, and a variance of zero."""

@@ -27,7 +27,7 @@ from tallyfold.data.formats.table import (
     shown_files,
 )
 from tallyfold.data.formats.writing import COMPRESSIONS, label_tables, write_tables, written_whole
-from tallyfold.data.labels import column_for
+from tallyfold.data.labels import columns_for
 from tallyfold.data.request import Request, check_choices, check_columns
 from tallyfold.data.tensor import Bad, CountTensor, Missing, Repeated
 from tallyfold.data.time_units import Bins
@@ -289,7 +289,7 @@ def read_rows(
     if isinstance(form, Npz | Tns):
         named = _names(columns)
         tensor = form.read(files[0], None if isinstance(form, Npz) else named)
-        check_columns(_columns_for(columns, tensor.names), tensor.names)
+        check_columns(columns_for(columns, tensor.names), tensor.names)
         for table in label_tables(tensor, "count", as_text=False):
             yield from _pieces(table, rows_at_a_time)
         return
@@ -300,10 +300,10 @@ def _table_rows(
     form: TableFormat, files: list[str], asked: Sequence[str | Axis], rows_at_a_time: int
 ) -> Iterator[pa.Table]:
     check_packed(files)
-    wanted = [*dict.fromkeys(_columns_for(asked, ()) + _columns_for(asked, _names(asked)))]
+    wanted = [*dict.fromkeys(columns_for(asked, ()) + columns_for(asked, _names(asked)))]
     with duckdb_errors(shown_files(files)), connected() as connection:
         source = form.source(connection, files, wanted, everything=True)
-        check_columns(_columns_for(asked, list(source.types)), list(source.types))
+        check_columns(columns_for(asked, list(source.types)), list(source.types))
         # numbered, since DuckDB takes names that differ in case only for the same
         columns = [f"{sql} AS x{n}" for n, sql in enumerate(source.columns.values())]
         query = f"SELECT {', '.join(columns)} FROM {source.sql}"
@@ -318,12 +318,6 @@ def _table_rows(
 
 def _names(asked: Sequence[str | Axis]) -> list[str]:
     return [one.name if isinstance(one, Axis) else one for one in asked]
-
-
-def _columns_for(asked: Sequence[str | Axis], columns: Sequence[str]) -> list[str]:
-    """Return the columns of a table for those that are asked for, each once."""
-    found = (column_for(one, columns) if isinstance(one, Axis) else one for one in asked)
-    return [*dict.fromkeys(found)]
 
 
 def _pieces(table: pa.Table, size: int) -> Iterator[pa.Table]:

@@ -92,7 +92,8 @@ class Answer(NamedTuple):
     names
         The columns, as the database calls them; one name may be there twice.
     batches
-        The wanted columns, in that order; read once, and only if all of them are in `names`.
+        The wanted columns, in that order, all where nobody said which; read once, and only if all
+        of them are in `names`.
     """
 
     names: list[str]
@@ -100,13 +101,13 @@ class Answer(NamedTuple):
 
 
 def arrow_answer(
-    schema: pa.Schema, next_batch: Callable[[], pa.RecordBatch], wanted: Sequence[str]
+    schema: pa.Schema, next_batch: Callable[[], pa.RecordBatch], wanted: Sequence[str] | None
 ) -> Answer:
     """Return the answer that an Arrow reader gives, whose next batch is asked for by a call."""
     names = list(schema.names)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        numbers = [names.index(name) for name in wanted]
+        numbers = [names.index(name) for name in (names if wanted is None else wanted)]
         while True:
             with reading_errors():
                 try:

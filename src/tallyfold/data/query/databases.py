@@ -44,7 +44,7 @@ REMEDIES = {
 
 @contextlib.contextmanager
 def answer_to(
-    sql: str, target: Any, wanted: Sequence[str], memory_limit: str | None
+    sql: str, target: Any, wanted: Sequence[str] | None, memory_limit: str | None
 ) -> Iterator[Answer]:
     """Ask the database that an address names, closed afterwards, or a connection that is open."""
     with contextlib.ExitStack() as stack:
@@ -69,7 +69,7 @@ def _opened(address: Address, memory_limit: str | None) -> AbstractContextManage
 
 
 def _asked(
-    connection: Any, sql: str, wanted: Sequence[str], is_ours: bool
+    connection: Any, sql: str, wanted: Sequence[str] | None, is_ours: bool
 ) -> AbstractContextManager[Answer]:
     duckdb = sys.modules.get("duckdb")
     if duckdb is not None and isinstance(connection, duckdb.DuckDBPyConnection):
@@ -89,7 +89,7 @@ def _asked(
 
 
 @contextlib.contextmanager
-def _ask_duckdb(connection: Any, sql: str, wanted: Sequence[str]) -> Iterator[Answer]:
+def _ask_duckdb(connection: Any, sql: str, wanted: Sequence[str] | None) -> Iterator[Answer]:
     with query_errors():
         relation = connection.sql(sql)
         if relation is None:
@@ -101,7 +101,7 @@ def _ask_duckdb(connection: Any, sql: str, wanted: Sequence[str]) -> Iterator[An
 
 @contextlib.contextmanager
 def _ask_adbc(
-    connection: Any, sql: str, wanted: Sequence[str], vendor: str, cancel: bool
+    connection: Any, sql: str, wanted: Sequence[str] | None, vendor: str, cancel: bool
 ) -> Iterator[Answer]:
     options = {}
     if vendor == "PostgreSQL":
@@ -151,7 +151,7 @@ def _cancel(cursor: Any) -> None:
 
 
 @contextlib.contextmanager
-def _ask_sqlite(connection: Any, sql: str, wanted: Sequence[str]) -> Iterator[Answer]:
+def _ask_sqlite(connection: Any, sql: str, wanted: Sequence[str] | None) -> Iterator[Answer]:
     """Ask SQLite, a column of which may hold values of several types.
 
     The driver would write numbers among texts as texts, so it is asked for the types, too.
@@ -160,6 +160,7 @@ def _ask_sqlite(connection: Any, sql: str, wanted: Sequence[str]) -> Iterator[An
     with _adbc_reader(connection, f"SELECT * FROM {inner} LIMIT 0", {}) as (schema, _):
         inside = list(schema.names)
     names = _outside(inside)
+    wanted = names if wanted is None else wanted
     columns = [quoted(inside[names.index(name)]) for name in wanted if name in names]
     kinds = [f"typeof({column}) IN ('text', 'null')" for column in columns]
     query = f"SELECT {', '.join(columns + kinds) or 1} FROM {inner}"

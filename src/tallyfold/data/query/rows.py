@@ -48,7 +48,7 @@ KINDS: dict[type, Kind] = {
 
 
 @contextlib.contextmanager
-def ask_rows(connection: Any, sql: str, wanted: Sequence[str]) -> Iterator[Answer]:
+def ask_rows(connection: Any, sql: str, wanted: Sequence[str] | None) -> Iterator[Answer]:
     """Run a query through a cursor of our own; the connection stays as it is."""
     with contextlib.ExitStack() as stack:
         with query_errors():
@@ -56,7 +56,7 @@ def ask_rows(connection: Any, sql: str, wanted: Sequence[str]) -> Iterator[Answe
             cursor.execute(sql)
             rows = cursor.fetchmany(ROWS_AT_A_TIME)
         names = [str(column[0]) for column in cursor.description or []]
-        yield Answer(names, _batches(cursor, rows, names, wanted))
+        yield Answer(names, _batches(cursor, rows, names, names if wanted is None else wanted))
 
 
 def _cursor(connection: Any, stack: contextlib.ExitStack) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations
 from typing import Any
 
@@ -24,6 +25,16 @@ Ints = npt.NDArray[np.int64]
 EPSILON = number(0, 0.01) | NONE
 AT_ONCE = 2**22
 """Pairs of words that are counted at once, needed or not."""
+_log = logging.getLogger("tallyfold")
+
+
+@cache
+def _say_part() -> None:
+    """Say once that documents of which words are hidden make words seem further apart."""
+    _log.warning(
+        "the reference of words is a part of all cells: words that are in another part are taken "
+        "for absent from their documents, and coherence misleads. Take the whole that was split."
+    )
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,8 @@ class Cooccurrence:
 
         if not isinstance(tensor, CountTensor):
             raise ParameterError(f"expected a CountTensor; got {type(tensor).__name__}.")
+        if tensor.part is not None and tensor.part.share < 1:
+            _say_part()
         column = tensor.indices[:, tensor.axis_number(word)]
         if isinstance(document, str):
             document = [document]
