@@ -120,19 +120,9 @@ class CAVIStep:
         return [Gate(axes, self.cells) for axes in self.gates]
 
     @cached_property
-    def guidances(self) -> list[Guidance]:
-        """For each gate, or once, the priors of all axes, and the start."""
-        return [
-            Guidance(
-                self.guide, self.cells, self.n_components, self.prior_shape,
-                zeros_observed=self.zeros_observed, gate=axes,
-            )
-            for axes in self.gates or (None,)
-        ]  # fmt: skip
-
-    def prior(self, state: CAVIState, axis: int) -> FactorPrior:
-        """Return the prior of an axis's factors, given the gate of a state."""
-        return self.guidances[0 if state.gate is None else state.gate.number].priors[axis]
+    def guidance(self) -> Guidance:
+        """The priors of all axes, and the start."""
+        return Guidance(self.guide, self.cells, self.n_components, self.prior_shape)
 
     def start(self, previous: object = None) -> CAVIState:
         """Draw factors close to one, scaled so that the mean rate is the mean count."""
@@ -150,7 +140,7 @@ class CAVIStep:
         ]
         tables = [
             GammaTable(np.full_like(first_DK, START_SHAPE), START_SHAPE / (scale * first_DK))
-            for first_DK in self.guidances[self.gate if self.gates else 0].first(noises)
+            for first_DK in self.guidance.first(noises, self.gates[self.gate] if self.gates else None)
         ]
         dispersion = 1.0 if self.dispersion is None else self.dispersion
         return CAVIState(
@@ -166,12 +156,11 @@ class CAVIStep:
         posterior, prior_rate_M = state.posterior, state.prior_rate_M.copy()
         terms = self.terms(state, self.cells)
         for axis in range(self.cells.n_axes):
-            prior = self.prior(state, axis)
-            at = prior.at(float(prior_rate_M[axis]))
-            table = self.updated(axis, posterior, at, terms, state.dispersion)
+            prior_rate = float(prior_rate_M[axis])
+            table = self.updated(axis, posterior, prior_rate, terms, state.dispersion)
             posterior = posterior.replace(axis, table)
             if self.prior_rate is None:
-                prior_rate_M[axis] = prior.learnt(table.mean_DK)
+                prior_rate_M[axis] = 1 / table.mean_DK.mean()
         new = replace(state, posterior=posterior, prior_rate_M=prior_rate_M)
         new = self.with_dispersion(self.with_gate(new, iteration), self.cells, iteration)
         return new, self.bound(new)
@@ -180,16 +169,22 @@ class CAVIStep:
         self,
         axis: int,
         posterior: GammaPosterior,
-        prior: FactorPrior,
+        prior_rate: float,
         terms: CellTerms,
         dispersion: float | None,
         weight: float = 1.0,
+        prior: FactorPrior | None = None,
     ) -> GammaTable:
-        """Return the posteriors that cells, each counted `weight` times, give an axis."""
+        """Return the posteriors that cells, each counted `weight` times, give an axis.
+
+        `prior` is that of the rows, if these are not all there are.
+        """
         geo = posterior.geometric_means
         phi_DK, exposure_DK = terms.sums(axis, geo, posterior.means, dispersion)
+        prior = prior or self.guidance.priors[axis]
         shape_DK = prior.shape + weight * geo[axis] * phi_DK
-        return GammaTable(shape_DK, prior.rate + weight * exposure_DK)
+        rate_DK = prior.first * prior_rate + weight * prior.again * exposure_DK
+        return GammaTable(shape_DK, rate_DK)
 
     def begun(self, state: CAVIState) -> CAVIState:
         """Return the state with multipliers, if it has a gate and there are none yet."""
@@ -230,7 +225,8 @@ class CAVIStep:
         terms = self.terms(state, self.cells)
         total = terms.bound(posterior.geometric_means, posterior.means, state.dispersion)
         for axis, table in enumerate(posterior.axes):
-            total -= self.divergence(table, self.prior_at(state, axis))
+            prior = self.guidance.priors[axis]
+            total -= self.divergence(table, prior, float(state.prior_rate_M[axis]))
         return total + self._gate_bound(state)
 
     def _gate_bound(self, state: CAVIState) -> float:
@@ -244,14 +240,11 @@ class CAVIStep:
         n_rest = self.sums(gate, state.posterior.means).n_combinations - len(log_P)
         return float(own.counts_P @ log_P - kl_P1[:-1].sum() - n_rest * kl_P1[-1])
 
-    def prior_at(self, state: CAVIState, axis: int) -> FactorPrior:
-        """Return the prior of an axis's factors at the rate that a state has."""
-        return self.prior(state, axis).at(float(state.prior_rate_M[axis]))
-
     @staticmethod
-    def divergence(table: GammaTable, prior: FactorPrior) -> float:
+    def divergence(table: GammaTable, prior: FactorPrior, prior_rate: float) -> float:
         """Return the Kullback-Leibler divergence of an axis's posterior from its prior."""
-        return float(gamma.kl(table.shape_DK, table.rate_DK, prior.shape, prior.rate).sum())
+        rate = prior.rate_before(table.rate_DK, prior_rate)
+        return float(gamma.kl(table.shape_DK, table.rate_DK, prior.shape, rate).sum())
 
     def validation_score(self, state: CAVIState) -> float | None:
         """Score the validation cells at the posterior means; zeros too, where they are observed."""

@@ -28,7 +28,6 @@ from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.schemes.dispersion import is_power_of_two
 from tallyfold.inference.schemes.gate import FIRST_GATE_SHAPE, Axes, Gate, gate_posterior
-from tallyfold.inference.schemes.factor_prior import FactorPrior
 from tallyfold.inference.schemes.guide import Guidance, Guide
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.collapsed import collapsed_sums
@@ -108,19 +107,9 @@ class CollapsedStep:
         return [Gate(axes, self.cells) for axes in self.gates]
 
     @cached_property
-    def guidances(self) -> list[Guidance]:
-        """For each gate, the priors of all axes, and the start."""
-        return [
-            Guidance(
-                self.guide, self.cells, self.n_components, self.prior_shape,
-                zeros_observed=True, latent=True, gate=axes,
-            )
-            for axes in self.gates
-        ]  # fmt: skip
-
-    def prior(self, state: CollapsedState, axis: int) -> FactorPrior:
-        """Return the prior of an axis's factors, given the gate of a state."""
-        return self.guidances[state.gate].priors[axis]
+    def guidance(self) -> Guidance:
+        """The priors of all axes, and the start."""
+        return Guidance(self.guide, self.cells, self.n_components, self.prior_shape, latent=True)
 
     @cached_property
     def _longest(self) -> int:
@@ -139,7 +128,7 @@ class CollapsedStep:
         ]
         tables = [
             GammaTable(np.full_like(first_DK, START_COUNT), START_COUNT / (scale * first_DK))
-            for first_DK in self.guidances[self.gate].first(noises)
+            for first_DK in self.guidance.first(noises, self.gates[self.gate])
         ]
         rate = 1 / scale if self.prior_rate is None else self.prior_rate / self.prior_shape
         posterior = GammaPosterior(tuple(tables))
@@ -192,8 +181,7 @@ class CollapsedStep:
             table = self._table(axis, group.all_reduce(sums_DK), float(prior_rate_M[axis]), state)
             state = replace(state, posterior=state.posterior.replace(axis, table))
             if self.prior_rate is None:
-                prior = self.prior(state, axis).rows(cells.seen[axis])
-                prior_rate_M[axis] = prior.learnt(table.mean_DK[cells.seen[axis]])
+                prior_rate_M[axis] = 1 / table.mean_DK[cells.seen[axis]].mean()
         state = replace(state, prior_rate_M=prior_rate_M)
         if gate.pairs is not None:
             latent_P1 = np.bincount(gate.row_N, found.latent_N, minlength=gate.n_rows)
@@ -204,8 +192,8 @@ class CollapsedStep:
         self, axis: int, sums_DK: Floats, prior_rate: float, state: CollapsedState
     ) -> GammaTable:
         """Return an axis's posteriors; labels never seen have the mean of the others."""
-        prior = self.prior(state, axis)
-        rate_DK = prior.rate * prior_rate + self.sums(state).exposure(axis)
+        prior = self.guidance.priors[axis]
+        rate_DK = prior.first * prior_rate + prior.again * self.sums(state).exposure(axis)
         rate_DK = np.broadcast_to(rate_DK, sums_DK.shape).copy()
         table = GammaTable(prior.shape + sums_DK, rate_DK)
         return like_seen(table, self.cells.seen[axis], self.prior_shape)

@@ -23,7 +23,6 @@ import numpy.typing as npt
 from tallyfold.inference.cells.parts import ranges, sample_entities
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.schemes.collapsed import CollapsedState, CollapsedStep, like_seen
-from tallyfold.inference.schemes.factor_prior import FactorPrior
 from tallyfold.inference.schemes.gate import Gate, gate_posterior
 from tallyfold.inference.schemes.svi import DELAY, FORGETTING
 from tallyfold.kernels.collapsed import CollapsedSums, collapsed_sums
@@ -201,15 +200,12 @@ class BatchStep:
         self, axis: int, now: CollapsedState, drawn: Drawn, found: CollapsedSums, weight: float
     ) -> GammaTable:
         """Return what the drawn cells, each counted `weight` times, make of an axis."""
-        prior = self._prior(axis, now, drawn)
-        rate_DK = prior.rate * now.prior_rate_M[axis]
-        rate_DK = rate_DK + self._sums(now, drawn, weight).exposure(axis)
+        prior = self.sweeps.guidance.priors[axis]
+        prior = prior.rows(drawn.entities) if axis == self.axis else prior
+        exposure_DK = self._sums(now, drawn, weight).exposure(axis)
+        rate_DK = prior.first * now.prior_rate_M[axis] + prior.again * exposure_DK
         shape_DK = prior.shape + weight * found.sums[axis]
         return GammaTable(shape_DK, np.broadcast_to(rate_DK, shape_DK.shape).copy())
-
-    def _prior(self, axis: int, now: CollapsedState, drawn: Drawn) -> FactorPrior:
-        prior = self.sweeps.prior(now, axis)
-        return prior.rows(drawn.entities) if axis == self.axis else prior
 
     def _gate(
         self,
@@ -239,9 +235,7 @@ class BatchStep:
                 )
                 posterior = posterior.replace(axis, _between(before, new, step_size))
             if self.sweeps.prior_rate is None:
-                seen_D = drawn.seen[axis]
-                prior = self._prior(axis, now, drawn).rows(seen_D)
-                learnt = prior.learnt(posterior.axes[axis].mean_DK[seen_D])
+                learnt = 1 / posterior.axes[axis].mean_DK[drawn.seen[axis]].mean()
                 prior_rate_M[axis] += step_size * (learnt - prior_rate_M[axis])
         stepped = replace(now, posterior=posterior, prior_rate_M=prior_rate_M)
         if drawn.gate.pairs is None:
@@ -270,8 +264,7 @@ class BatchStep:
         table = like_seen(state.posterior.axes[axis], cells.seen[axis], self.sweeps.prior_shape)
         prior_rate_M = state.prior_rate_M.copy()
         if self.sweeps.prior_rate is None:
-            prior = self.sweeps.prior(state, axis).rows(cells.seen[axis])
-            prior_rate_M[axis] = prior.learnt(table.mean_DK[cells.seen[axis]])
+            prior_rate_M[axis] = 1 / table.mean_DK[cells.seen[axis]].mean()
         posterior = state.posterior.replace(axis, table)
         return replace(state, posterior=posterior, prior_rate_M=prior_rate_M)
 

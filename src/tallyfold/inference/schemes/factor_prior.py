@@ -1,4 +1,4 @@
-"""The Gamma prior of an axis's factors, with what is believed of some of them."""
+"""The Gamma prior of an axis's factors, with what was seen of some of them before."""
 
 from __future__ import annotations
 
@@ -12,36 +12,39 @@ Rows = slice | npt.NDArray[Any]
 
 
 class FactorPrior(NamedTuple):
-    """Gamma(shape, rate * b) of every factor of an axis; b is learnt or given, one per axis.
+    """Gamma(shape, b * first shape), and exposure that was there before.
 
     Attributes
     ----------
-    shape, rate
-        One number for all factors where nothing is believed of them, so that all have the mean
-        1 / b; else a table (labels x components).
+    first
+        The shape of factors of which nothing was seen before.
+    shape
+        With the counts that were seen before (labels x components); `first` if there are none.
+    again
+        By what exposures are multiplied to have in them what was there before; 1 if nothing was.
     """
 
+    first: float
     shape: float | Floats
-    rate: float | Floats
+    again: float | Floats = 1.0
 
     def rows(self, entities: Rows) -> FactorPrior:
         """Return the prior of some labels, in their order."""
-        if isinstance(self.shape, float) or isinstance(self.rate, float):
+        if isinstance(self.shape, float) or isinstance(self.again, float):
             return self
-        return FactorPrior(self.shape[entities], self.rate[entities])
+        return FactorPrior(self.first, self.shape[entities], self.again[entities])
 
-    def at(self, b: float) -> FactorPrior:
-        """Return the Gamma distributions themselves, given b."""
-        return FactorPrior(self.shape, self.rate * b)
-
-    def learnt(self, mean_DK: Floats) -> float:
-        """Return the b that the factors' means make most likely.
+    def rate_before(self, rate_DK: Floats, b: float) -> float | Floats:
+        """Return the rate before the cells, given that with them: what was there before is in it.
 
         Examples
         --------
-        >>> FactorPrior(0.5, 0.5).learnt(np.array([[2.0, 6.0]]))
-        0.25
+        >>> FactorPrior(0.5, np.ones((1, 1)), np.full((1, 1), 1.25)).rate_before(
+        ...     np.array([[0.5 + 1.25 * 8.0]]), 1.0
+        ... )
+        array([[2.5]])
         """
-        if isinstance(self.shape, float) or isinstance(self.rate, float):
-            return float(1 / mean_DK.mean())
-        return float(self.shape.sum() / (self.rate * mean_DK).sum())
+        own = self.first * b
+        if isinstance(self.again, float):
+            return own
+        return np.asarray(own + (1 - 1 / self.again) * (rate_DK - own))

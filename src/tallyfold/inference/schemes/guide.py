@@ -1,15 +1,14 @@
 """What is known of components before a fit: where factors start, and what pulls them.
 
-A seed names labels that one component should have. It is a belief about their factors, as strong as
-if a part s of each label's counts had been seen before, all in this component: with n_d counts and
-a mean rate r_d, relative to that of all labels, among K components, the label's prior becomes
+A seed names labels that one component should have. It is as if a part s of a label's counts had been
+seen before, all in this component. With n_d counts and an exposure of E_dk its factor becomes
 
-- Gamma(a + s * n_d, b * (a + s * n_d / (K * r_d)))
+- Gamma(a + s * n_d + its counts in k, a * b + (1 + s) * E_dk)
 
-whose rate is such that a label that the data give to this component alone is not pulled anywhere,
-and one that they give to others keeps about s / (1 + s) of itself here. So updates stay closed, and
-what data do not support leaves. The background has the same prior for every label, at the rate that
-labels have overall: it says what is common everywhere.
+so updates stay closed: a label that the data give to this component alone is not pulled anywhere,
+and one that they give to others keeps about s / (1 + s) of itself here. What data do not support
+leaves. The background has seen a part of the counts of every label, in proportion: it says what is
+common everywhere.
 
 The first factors go where the seeds' cells are: a label starts as much above the others as it is
 more frequent there than elsewhere.
@@ -35,10 +34,10 @@ LEAST_LIFT, MOST_LIFT = 0.2, 8.0
 """Between which labels start, relative to the others, in a component with seeds."""
 ELSEWHERE = 0.2
 """Seeded labels start in other components at this part of what they would be."""
-BACKGROUND_STRENGTH = 2.0
-"""How surely the background is what labels are overall, in parts of their counts."""
-BACKGROUND_SHARE = 0.5
-"""Of the rate, which the background starts with and is believed to have."""
+BACKGROUND_STRENGTH = 1.0
+"""How much the background has seen before, in parts of the exposure of every label."""
+BACKGROUND_SHARE = 0.3
+"""The part of every label's counts that it has seen in them, and starts with."""
 
 
 @dataclass(frozen=True)
@@ -107,14 +106,8 @@ class Guidance:
         The training cells.
     n_components, prior_shape
         The number of components, and the shape of the prior of factors nothing is known of.
-    zeros_observed
-        Whether cells without an entry count: then a label's rate is how many counts it has, else
-        how many its cells have.
     latent
-        Whether factors are of whether there is a count, so that cells are counted.
-    gate
-        Two axes whose pairs have multipliers, which say how frequent the labels of these axes are
-        overall; None without a gate.
+        Whether factors are of whether there is a count, so that cells are counted, not their counts.
     """
 
     def __init__(
@@ -124,21 +117,15 @@ class Guidance:
         n_components: int,
         prior_shape: float,
         *,
-        zeros_observed: bool,
         latent: bool = False,
-        gate: Sequence[int] | None = None,
     ) -> None:
-        self.guide, self.cells, self.gate = guide or Guide(), cells, gate or ()
-        self.n_components, self.prior_shape = n_components, float(prior_shape)
+        self.guide, self.cells = guide or Guide(), cells
+        self.n_components, first = n_components, float(prior_shape)
         self.count_N = np.ones(len(cells)) if latent else cells.counts_N.astype(np.float64)
-        self.priors = [FactorPrior(self.prior_shape, self.prior_shape)] * cells.n_axes
+        self.priors = [FactorPrior(first, first)] * cells.n_axes
         if self.guide.believes:
             self.totals = [self._sum(axis, self.count_N) for axis in range(cells.n_axes)]
-            self.exposures = [
-                (seen_D if zeros_observed else seen_D * number_D).astype(np.float64)
-                for seen_D, number_D in zip(cells.seen, cells.cells_per_entity, strict=True)
-            ]
-            self.priors = [self._prior(axis) for axis in range(cells.n_axes)]
+            self.priors = [self._prior(axis, first) for axis in range(cells.n_axes)]
 
     def _sum(self, axis: int, value_N: Floats) -> Floats:
         """Return the sums over the cells, of all processes, of every label."""
@@ -146,40 +133,34 @@ class Guidance:
         own_D = np.bincount(self.cells.indices_NM[:, axis], value_N, minlength=size)
         return np.asarray(self.cells.group.all_reduce(own_D))
 
-    def _rate(self, axis: int) -> Floats:
-        """Return each label's rate relative to that of all; one for all if the gate has it."""
-        if axis in self.gate:
-            return np.ones(self.cells.shape[axis])
-        overall = self.totals[axis].sum() / max(self.exposures[axis].sum(), 1.0)
-        relative_D = self.totals[axis] / np.maximum(self.exposures[axis], 1.0) / overall
-        return np.asarray(np.maximum(relative_D, LEAST_START))
-
-    def _prior(self, axis: int) -> FactorPrior:
+    def _prior(self, axis: int, first: float) -> FactorPrior:
         guide, total_D = self.guide, self.totals[axis]
-        relative_D = self._rate(axis)
         table = (self.cells.shape[axis], self.n_components)
-        shape_DK, rate_DK = np.full(table, self.prior_shape), np.full(table, self.prior_shape)
+        shape_DK, again_DK = np.full(table, first), np.ones(table)
         for seed in guide.seeds:
             if seed.axis == axis:
                 rows = seed.positions
-                prior_D = guide.strength * total_D[rows]
-                shape_DK[rows, seed.component] += prior_D
-                mean_D = self.n_components * relative_D[rows]
-                rate_DK[rows, seed.component] += prior_D / mean_D
+                shape_DK[rows, seed.component] += guide.strength * total_D[rows]
+                again_DK[rows, seed.component] += guide.strength
         if guide.background is not None:
-            prior_D = BACKGROUND_STRENGTH * total_D
-            shape_DK[:, guide.background] += prior_D
-            rate_DK[:, guide.background] += prior_D / relative_D / self._background_size()
-        return FactorPrior(shape_DK, rate_DK)
+            seen = BACKGROUND_STRENGTH * BACKGROUND_SHARE
+            shape_DK[:, guide.background] += seen * total_D
+            again_DK[:, guide.background] += BACKGROUND_STRENGTH
+        return FactorPrior(first, shape_DK, again_DK)
 
-    def _background_size(self) -> float:
-        """Return how large the background's factors are believed to be, on average."""
-        return float((BACKGROUND_SHARE * self.n_components) ** (1 / self.cells.n_axes))
+    def _background_start(self, axis: int, gate: Sequence[int]) -> Floats:
+        """Return how frequent labels are, one on average; all alike if a gate says it."""
+        size = (BACKGROUND_SHARE * self.n_components) ** (1 / self.cells.n_axes)
+        total_D = np.ones(self.cells.shape[axis]) if axis in gate else self.totals[axis]
+        return np.asarray(np.maximum(total_D / max(total_D.mean(), 1e-12), LEAST_START) * size)
 
     # -- the start ------------------------------------------------------------------------------
 
-    def first(self, noises: Sequence[Floats]) -> list[Floats]:
-        """Return factors to start from, around one, given random ones."""
+    def first(self, noises: Sequence[Floats], gate: Sequence[int] | None = None) -> list[Floats]:
+        """Return factors to start from, around one, given random ones.
+
+        `gate` are two axes whose pairs have multipliers, which say how frequent their labels are.
+        """
         guide, starts = self.guide, list(noises)
         if guide.starts is not None:
             pairs = zip(guide.starts, noises, strict=True)
@@ -192,7 +173,7 @@ class Guidance:
                 self._seed(component, starts)
         if guide.background is not None and self._is_open(guide.background):
             for axis, start_DK in enumerate(starts):
-                start_DK[:, guide.background] = self._rate(axis) * self._background_size()
+                start_DK[:, guide.background] = self._background_start(axis, gate or ())
         return starts
 
     def _is_open(self, component: int) -> bool:

@@ -102,7 +102,7 @@ class SVIStep:
         )
         prior_rate_M = state.prior_rate_M.copy()
         if self.sweeps.prior_rate is None:
-            prior_rate_M[axis] = self.sweeps.prior(state, axis).learnt(table.mean_DK)
+            prior_rate_M[axis] = 1 / table.mean_DK.mean()
         posterior = state.posterior.replace(axis, table)
         return replace(state, posterior=posterior, prior_rate_M=prior_rate_M)
 
@@ -147,8 +147,7 @@ class SVIStep:
             )
             posterior = posterior.replace(axis, table)
         if self.sweeps.prior_rate is None:
-            prior = self._prior(now, axis, entities)
-            learnt = prior.learnt(posterior.axes[axis].mean_DK)
+            learnt = 1 / posterior.axes[axis].mean_DK.mean()
             prior_rate_M[axis] = (1 - step_size) * prior_rate_M[axis] + step_size * learnt
         return replace(now, posterior=posterior, prior_rate_M=prior_rate_M)
 
@@ -160,12 +159,14 @@ class SVIStep:
         entities: slice | Ints,
         weight: float,
     ) -> GammaTable:
-        prior = self._prior(now, axis, entities).at(float(now.prior_rate_M[axis]))
-        terms = self.sweeps.terms(now, cells)
-        return self.sweeps.updated(axis, now.posterior, prior, terms, now.dispersion, weight)
+        terms, prior_rate = self.sweeps.terms(now, cells), float(now.prior_rate_M[axis])
+        prior = self._prior(axis, entities)
+        return self.sweeps.updated(
+            axis, now.posterior, prior_rate, terms, now.dispersion, weight, prior
+        )
 
-    def _prior(self, now: CAVIState, axis: int, entities: slice | Ints) -> FactorPrior:
-        prior = self.sweeps.prior(now, axis)
+    def _prior(self, axis: int, entities: slice | Ints) -> FactorPrior:
+        prior = self.sweeps.guidance.priors[axis]
         return prior.rows(entities) if axis == self.axis else prior
 
     def _bound(self, now: CAVIState, cells: TrainingCells, entities: Ints, weight: float) -> float:
@@ -174,7 +175,7 @@ class SVIStep:
         geo, mean = posterior.geometric_means, posterior.means
         total = weight * terms.bound(geo, mean, now.dispersion)
         for axis, table in enumerate(posterior.axes):
-            prior = self._prior(now, axis, entities).at(float(now.prior_rate_M[axis]))
-            kl = self.sweeps.divergence(table, prior)
+            prior = self._prior(axis, entities)
+            kl = self.sweeps.divergence(table, prior, float(now.prior_rate_M[axis]))
             total -= kl * (weight if axis == self.axis else 1.0)
         return total
