@@ -95,7 +95,8 @@ def test_few_counts_and_no_counts():
 
 @pytest.mark.parametrize("shape", [(9, 8), (6, 5, 4), (5, 4, 3, 4), (4, 3, 3, 2, 3)])
 def test_how_likely_cells_are_drawn_adds_up_to_one(shape):
-    sampler = empty_cells._Sampler.of(small(shape), 0)
+    tensor = small(shape)
+    sampler = empty_cells._Sampler.of(tensor, empty_cells.base_cells(tensor))
     cells = np.stack(np.unravel_index(np.arange(np.prod(shape)), shape), axis=1)
     assert sampler._density(cells.astype(np.int32)).sum() == pytest.approx(1)
 

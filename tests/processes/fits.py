@@ -2,15 +2,18 @@
 
 import sys
 import warnings
+from functools import partial
 from unittest.mock import patch
 
 import numpy as np
 
 import tallyfold as tf
+from tallyfold.data import empty_cells
+from tallyfold.data.empty_cells import MOST_LISTED, draw_empty_cells
 from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.inference.fit.state_arrays import to_arrays
 from tallyfold.inference.head import cells
-from tallyfold.inference.occurrence import phases, step
+from tallyfold.inference.occurrence import held_out, phases, step
 
 FITS = {
     "bptf": lambda: tf.BPTF(n_components=3, max_iter=8, tol=0.0),
@@ -29,6 +32,9 @@ FITS = {
     ),
     "complete logs, baskets": lambda: tf.VAEBPTF(
         zeros="observed", n_components=2, amount="negative-binomial", validation=0.4
+    ),
+    "complete logs, drawn empty cells": lambda: tf.VAEBPTF(
+        zeros="observed", n_components=2, amount="negative-binomial", max_iter=6
     ),
     "margins": tf.Margins,
     "margins, trained on some cells": tf.Margins,
@@ -52,6 +58,8 @@ FITS = {
 
 
 QUICK = ["bptf", "encoders", "paper", "head"]
+DRAWN = "complete logs, drawn empty cells"
+"""A fit that lists no empty cells, as of large tensors, and draws them next to some cells."""
 BASKETS = "complete logs, baskets"
 """A fit that learns from baskets and keeps what it learns, however few cells there are."""
 MOST_CELLS = {"margins, trained on some cells": 300}
@@ -85,8 +93,11 @@ def fitted(name, part, **options):
     most = MOST_CELLS.get(name, cells.MOST_CELLS)
     least = 100 if name == BASKETS else step.LEAST_FOR_NETWORK
     gains = (lambda *_: True) if name == BASKETS else step.OccurrenceStep._gains
+    drawn = partial(draw_empty_cells, most_listed=0 if name == DRAWN else MOST_LISTED)
     with (
         warnings.catch_warnings(),
+        patch.object(held_out, "draw_empty_cells", drawn),
+        patch.object(empty_cells, "MOST_BASE", 500 if name == DRAWN else empty_cells.MOST_BASE),
         patch.object(cells, "MOST_CELLS", most),
         patch.object(step, "LEAST_FOR_NETWORK", least),
         patch.object(phases, "LEAST_FOR_NETWORK", least),

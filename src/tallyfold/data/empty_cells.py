@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.data.hashing import Hashes, cell_keys
+from tallyfold.data.hashing import Hashes, cell_hashes, cell_keys
 from tallyfold.data.tensor import CountTensor
 
 Cells = npt.NDArray[np.int32]
@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 MOST_LISTED = 2_000_000
 """Of tensors with at most this many cells, all empty cells are listed."""
 MOST_BASE = 1_000_000
-"""Proposals are made next to at most this many cells, drawn from those with a count."""
+"""Proposals are made next to about this many cells at most, drawn from those with a count."""
 PILOT = 20_000
 MOST_DRAWS = 30
 """At most this many times as many cells are drawn as are wanted."""
@@ -57,7 +57,12 @@ class EmptyCells(NamedTuple):
 
 
 def draw_empty_cells(
-    tensor: CountTensor, n: int = 300_000, seed: int = 0, *, most_listed: int = MOST_LISTED
+    tensor: CountTensor,
+    n: int = 300_000,
+    seed: int = 0,
+    *,
+    most_listed: int = MOST_LISTED,
+    base_BM: Cells | None = None,
 ) -> EmptyCells:
     """Return empty cells of a tensor, or of the part of a whole that it is, with weights.
 
@@ -71,6 +76,9 @@ def draw_empty_cells(
         Another seed gives other cells.
     most_listed
         All empty cells are listed if the tensor has no more cells than this.
+    base_BM
+        The cells next to which to draw: those of all processes, where each knows some. None:
+        `base_cells` of the tensor.
 
     Examples
     --------
@@ -85,7 +93,50 @@ def draw_empty_cells(
         cells_ZM = np.stack(listed, axis=1).astype(np.int32)
         cells_ZM = cells_ZM[_Membership.of(tensor).empty(cells_ZM)]
         return EmptyCells(cells_ZM, np.ones(len(cells_ZM)), True, len(cells_ZM))
-    return _Sampler.of(tensor, seed).draw(n, seed)
+    base_BM = thinned(base_cells(tensor), seed) if base_BM is None else base_BM
+    return _Sampler.of(tensor, base_BM).draw(n, seed)
+
+
+def base_cells(tensor: CountTensor) -> Cells:
+    """Return the cells with a count that are known of a tensor, or of the whole it is a part of.
+
+    Without those whose labels the part does not have.
+    """
+    part = tensor.part
+    known_BM = None if part is None else part.known(tensor.axes)
+    base_BM = tensor.indices if known_BM is None else known_BM
+    inside_B = np.ones(len(base_BM), bool)
+    for allowed_D, column_B in zip(_allowed(tensor), base_BM.T, strict=True):
+        if not allowed_D.all():
+            inside_B &= allowed_D[column_B]
+    return base_BM if inside_B.all() else base_BM[inside_B]
+
+
+def thinned(base_BM: Cells, seed: int, n_all: int | None = None) -> Cells:
+    """Return about `MOST_BASE` of many cells, by a hash of each: they need not be in one place.
+
+    `n_all` is how many there are in all places together; None: these are all.
+
+    Examples
+    --------
+    >>> cells = np.stack(np.unravel_index(np.arange(4_000_000), (2000, 2000)), axis=1)
+    >>> some = thinned(cells, 0)
+    >>> parts = [thinned(part, 0, len(cells)) for part in (cells[:500], cells[500:])]
+    >>> round(len(some) / MOST_BASE, 1), np.array_equal(np.concatenate(parts), some)
+    (1.0, True)
+    """
+    share = MOST_BASE / max(len(base_BM) if n_all is None else n_all, 1)
+    if share >= 1:
+        return base_BM
+    hash_B = cell_hashes(np.full(len(base_BM), seed, np.uint64), base_BM.T)
+    return base_BM[hash_B < np.uint64(share * 2.0**64)]
+
+
+def _allowed(tensor: CountTensor) -> list[npt.NDArray[np.bool_]]:
+    """Return, for each axis, the labels that cells of a tensor may have."""
+    if tensor.part is None:
+        return [np.ones(size, bool) for size in tensor.shape]
+    return tensor.part.allowed(tensor.axes)
 
 
 def are_empty(tensor: CountTensor, cells_DM: Cells) -> npt.NDArray[np.bool_]:
@@ -194,25 +245,11 @@ class _Sampler:
     proposals: tuple[_Proposal, ...]
 
     @classmethod
-    def of(cls, tensor: CountTensor, seed: int) -> _Sampler:
-        part = tensor.part
-        known_BM = None if part is None else part.known(tensor.axes)
-        base_BM = tensor.indices if known_BM is None else known_BM
-        allowed = [np.ones(size, bool) for size in tensor.shape]
-        if part is not None:
-            allowed = part.allowed(tensor.axes)
-        inside_B = np.ones(len(base_BM), bool)
-        for allowed_D, column_B in zip(allowed, base_BM.T, strict=True):
-            if not allowed_D.all():
-                inside_B &= allowed_D[column_B]
-        base_BM = base_BM if inside_B.all() else base_BM[inside_B]
-        if len(base_BM) > MOST_BASE:
-            rng = np.random.default_rng([seed, 1])
-            base_BM = base_BM[rng.choice(len(base_BM), MOST_BASE, replace=False, shuffle=False)]
+    def of(cls, tensor: CountTensor, base_BM: Cells) -> _Sampler:
         proposals = [_Proposal(uniform=True)]
         if len(base_BM):
             proposals += _proposals(len(tensor.shape))
-        label_of = tuple(np.flatnonzero(allowed_D) for allowed_D in allowed)
+        label_of = tuple(np.flatnonzero(allowed_D) for allowed_D in _allowed(tensor))
         return cls(tensor, base_BM, label_of, tuple(proposals))
 
     def draw(self, n: int, seed: int) -> EmptyCells:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.data.empty_cells import draw_empty_cells
+from tallyfold.data.empty_cells import base_cells, draw_empty_cells, thinned
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.distributed.process_group import ProcessGroup
 from tallyfold.posterior.occurrence_weights import HIGHEST, LOWEST
@@ -47,16 +47,16 @@ class OccurrenceCells:
     @classmethod
     def of(cls, held_out: CountTensor, group: ProcessGroup, seed: int) -> OccurrenceCells:
         """Draw empty cells of a held-out part; processes put together what each holds out."""
+        base_BM = base_cells(held_out)
+        base_BM = thinned(base_BM, seed, int(group.all_reduce_number(len(base_BM))))
         if group.size > 1:
-            indices_NM = group.all_gather(held_out.indices)
-            order_N = np.lexsort(indices_NM.T[::-1])
+            base_BM, _ = _gathered(base_BM, group)
+            indices_NM, order_N = _gathered(held_out.indices, group)
+            counts_N = group.all_gather(held_out.counts)[order_N]
             held_out = CountTensor.of_canonical(
-                held_out.axes,
-                np.asfortranarray(indices_NM[order_N]),
-                group.all_gather(held_out.counts)[order_N],
-                part=held_out.part,
+                held_out.axes, indices_NM, counts_N, part=held_out.part
             )
-        empty = draw_empty_cells(held_out, EMPTY, seed)
+        empty = draw_empty_cells(held_out, EMPTY, seed, base_BM=base_BM)
         filled_NM, counts_N, weight_Z = held_out.indices, held_out.counts, empty.weight_Z
         step = -(-len(filled_NM) // MOST_FILLED)
         if step > 1:
@@ -98,6 +98,13 @@ class OccurrenceCells:
         """Return the log pmf of Poisson counts, those of zero too, per cell with a count."""
         log_pmf_N = COUNTS["poisson", False].log_pmf(self.counts_N, rates(self.filled_NM))
         return float((log_pmf_N.sum() - self.weight_Z @ rates(self.empty_ZM)) / len(self))
+
+
+def _gathered(indices_NM: Positions, group: ProcessGroup) -> tuple[Positions, npt.NDArray[np.intp]]:
+    """Return the cells of all processes in their order, and where each stood."""
+    all_NM = group.all_gather(indices_NM)
+    order_N = np.lexsort(all_NM.T[::-1])
+    return np.asfortranarray(all_NM[order_N]), order_N
 
 
 def log_score(log_N: Floats, log_Z: Floats, weight_Z: Floats) -> float:
