@@ -30,7 +30,7 @@ def test_bins_are_counted_from_1970(unit):
     steps = Axis("t", labels, AxisOrder.of_unit(unit)).steps()
     assert steps.dtype == np.int64
     assert steps[:2].tolist() == [-1, 0]
-    assert written(starts_of(steps, unit), unit).to_pylist() == labels
+    assert written(starts_of(steps, unit).tolist(), unit).to_pylist() == labels
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -43,7 +43,7 @@ def test_the_next_bin_is_the_one_that_begins_when_this_ends(unit, moment):
     (step,) = axis.steps()
     start, end = starts_of(np.array([step, step + 1]), unit)
     assert start <= np.datetime64(moment, "us") < end
-    assert written(np.array([end]), unit).to_pylist() == [follower]
+    assert written([end.item()], unit).to_pylist() == [follower]
 
 
 def test_steps_without_a_label_are_counted():

@@ -53,7 +53,12 @@ SAID_HERE = {
     "bad_lines=": "--bad-lines skip",
     "encoding=": "--encoding NAME",
     "columns=": "--columns A,B,...",
-    "unknown=": "--unknown prior",
+    "unknown=": "--unknown prior or --unknown AXIS=prior",
+    "bins=": "--bin AXIS=UNIT",
+    "`bins`": "--bin",
+    "ordered=": "--ordered A,B,...",
+    "`ordered`": "--ordered",
+    "`tz`": "--tz ZONE",
     "use zeros='missing'": "--zeros missing",
     "use zeros='observed'": "--zeros observed",
 }

@@ -208,7 +208,7 @@ def score(
     reading: options.Reading,
     train: Train = None,
     metrics: options.Metrics = None,
-    unknown: model_cells.UnknownCells = "error",
+    unknown: model_cells.UnknownCells = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Score a model on held-out counts.
@@ -229,7 +229,8 @@ def score(
     if metrics is not None:
         chosen_metrics(metrics, None, has_train=train is not None)
     test = model_cells.counts_for(model, files, reading)
-    test = model_cells.known_cells(model, test, unknown)
+    choices = model_cells.unknown_choices(model, unknown, "error", "skip")
+    test = model_cells.known_cells(model, test, choices)
     cells = None if train is None else model_cells.counts_for(model, train, reading.of_files())
     zeros, has_part = model.zeros_for(cells or test), test.part is not None
     names = chosen_metrics(metrics, zeros, has_train=train is not None, has_part=has_part)

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 Folder = Annotated[str, argument("MODEL", "Folder of a fitted model.")]
 Level = Annotated[float, option(None, "Probability of the interval from low to high.")]
-UNKNOWN = "Cells with labels the model does not know: stop, or leave them out."
-UnknownCells = Annotated[str, option("error|skip", UNKNOWN, rich_help_panel="Data")]
+UNKNOWN_TO_PREDICT = "Labels the model does not know: stop, or take an average one"
+BY_AXIS = "; AXIS=CHOICE for one axis, repeatable."
+UNKNOWN = "Cells with labels the model does not know: stop, or leave them out" + BY_AXIS
+UnknownCells = Annotated[
+    list[str] | None, option("error|skip", UNKNOWN, "--unknown", rich_help_panel="Data")
+]
 NewFolder = Annotated[str, option("FOLDER", "Where to save the new model.", "--out", "-o")]
-UNKNOWN_OR_PRIOR = "Labels the model does not know: stop, leave out, or take an average one."
+UNKNOWN_OR_PRIOR = "Labels the model does not know: stop, leave out, or take an average one"
 PREDICTIONS = "Parquet, CSV, TSV or JSON lines, by its ending; - for CSV to standard output."
 
 SAFE_CELLS = "Put ' before labels that a spreadsheet would take for formulas (= + - @)."
@@ -55,7 +59,7 @@ def counts_for(model: "CountModel", files: Sequence[str], reading: Reading) -> "
     names = [axis.name for axis in model.axes_]
     with files_of(files) as paths:
         if reading.query is not None or reading.keywords or (paths and not _holds_axes(paths)):
-            reading.keywords["axes"] = names
+            reading.keywords["axes"] = model.axes_
         tensor = reading.counts(paths)
     say_dropped(tensor, aside=True)
     if set(tensor.names) != set(names):
@@ -66,42 +70,50 @@ def counts_for(model: "CountModel", files: Sequence[str], reading: Reading) -> "
     return with_types_of(with_bins_of(tensor, model.axes_), model.axes_)
 
 
+def unknown_choices(model: "CountModel", texts: list[str] | None, *known: str) -> dict[str, str]:
+    """Return for each axis of a model what is done with labels that it does not know."""
+    from tallyfold.models.cells import unknown_by_axis
+
+    return unknown_by_axis(model.axes_, options.choices("--unknown", texts) or "error", known)
+
+
 def known_cells(
-    model: "CountModel", tensor: "CountTensor", unknown: str, *, prior: bool = False
+    model: "CountModel", tensor: "CountTensor", choices: dict[str, str], *, prior: bool = False
 ) -> "CountTensor":
     """Leave out cells with labels that the model does not know, and say so; or refuse them.
 
-    With `prior`, they may also stay, and be taken as average entities.
+    On axes whose choice is ``"prior"``, which may be chosen with `prior`, they stay.
     """
     import numpy as np
 
     from tallyfold.models.cells import cell_positions
 
-    choices = ("error", "skip", *["prior"] * prior)
-    if unknown not in choices:
-        words = " or ".join(repr(choice) for choice in choices)
-        raise ParameterError(f"--unknown must be {words}; got {unknown!r}.")
-    if unknown == "prior":
-        return tensor
-    known_NM = cell_positions(model.axes_, tensor, "prior") >= 0
+    asked_M = np.array([choices[axis.name] != "prior" for axis in model.axes_])
+    known_NM = (cell_positions(model.axes_, tensor, "prior") >= 0) | ~asked_M
     known_N = np.asarray(known_NM.all(axis=1))
     if known_N.all():
         return tensor
-    cell, axis = (int(first[0]) for first in (~known_NM).nonzero())
-    name = model.axes_[axis].name
+    stops_M = np.array([choices[axis.name] == "error" for axis in model.axes_])
+    bad_NM = ~known_NM & stops_M if (~known_NM & stops_M).any() else ~known_NM
+    cell, axis = (int(first[0]) for first in bad_NM.nonzero())
+    name, number = model.axes_[axis].name, int(bad_NM.any(axis=1).sum())
     label = tensor.axis(name).label(tensor.indices[cell, tensor.axis_number(name)])
-    line = f"{int((~known_N).sum()):,} of {tensor.nnz:,} cells have labels that the model does not "
-    line += f"know, such as {name} {label!r}"
-    if unknown == "error":
+    line = f"{number:,} of {tensor.nnz:,} cells have labels that the model does not know, such as "
+    line += f"{name} {label!r}"
+    if choices[name] == "error":
         more = ", --unknown prior takes an average label" if prior else ""
-        raise LabelError(f"{line}. --unknown skip leaves them out{more}.")
+        raise LabelError(
+            f"{line}. --unknown skip leaves them out{more}; --unknown {name}=... is for labels of "
+            f"{name} alone."
+        )
     say_aside(f"{line}: left out.")
     if tensor.part is None:
         return tensor.with_cells(known_N)
-    found = {axis.name: axis.find(tensor.axis(axis.name).labels) for axis in model.axes_}
-    return tensor.sel(
-        **{n: tensor.axis(n).labels.filter(known_D) for n, (_, known_D) in found.items()}
-    )
+    found = {
+        axis.name: axis.find(tensor.axis(axis.name).labels)[1] | (choices[axis.name] == "prior")
+        for axis in model.axes_
+    }
+    return tensor.sel(**{n: tensor.axis(n).labels.filter(known_D) for n, known_D in found.items()})
 
 
 def _holds_axes(paths: Sequence[str]) -> bool:
@@ -129,10 +141,12 @@ def predict(
     out: Annotated[str, option("FILE", PREDICTIONS, "--out", "-o")] = STREAM,
     level: Level = 0.9,
     unknown: Annotated[
-        str, option("error|prior", "Labels the model does not know: stop, or take an average one.")
-    ] = "error",
+        list[str] | None,
+        option("error|prior", UNKNOWN_TO_PREDICT + BY_AXIS, "--unknown"),
+    ] = None,
     prefix: Annotated[str, option("TEXT", "What the new columns' names begin with.")] = "",
     bins: options.Bins = None,
+    tz: options.Tz = None,
     delimiter: options.Delimiter = None,
     safe: SafeCells = False,
 ) -> None:
@@ -161,8 +175,9 @@ def predict(
             model,
             given,
             level=level,
-            unknown=unknown,  # type: ignore[arg-type]
-            bins=options.pairs("--bin", bins),
+            unknown=options.choices("--unknown", unknown) or "error",  # type: ignore[arg-type]
+            bins=options.bins_of(bins),
+            tz=tz,
             prefix=prefix,
         )
         write_tables(tables, out, safe)
@@ -190,8 +205,9 @@ def surprise(
         int | None, option("N", "Rank also N empty cells, where a count was most probable.", min=0)
     ] = None,
     unknown: Annotated[
-        str, option("error|skip|prior", UNKNOWN_OR_PRIOR, rich_help_panel="Data")
-    ] = "error",
+        list[str] | None,
+        option("error|skip|prior", UNKNOWN_OR_PRIOR + BY_AXIS, "--unknown", rich_help_panel="Data"),
+    ] = None,
     safe: SafeCells = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -216,7 +232,9 @@ def surprise(
 
     check_rows_target(out, files, safe)
     model = load_model(folder)
-    counts = known_cells(model, counts_for(model, files, reading), unknown, prior=True)
+    counts = counts_for(model, files, reading)
+    asked = unknown_choices(model, unknown, "error", "skip", "prior")
+    counts = known_cells(model, counts, asked, prior=True)
     top = USUAL if most is None and out is None else most
     frame = surprise_of(
         model,
@@ -225,7 +243,7 @@ def surprise(
         top=top,
         given=given,  # type: ignore[arg-type]
         absent=absent,
-        unknown="prior" if unknown == "prior" else "error",
+        unknown={name: "prior" for name, one in asked.items() if one == "prior"},
     )
     if out is not None:
         write_tables(iter([pa.Table.from_pandas(frame, preserve_index=False)]), out, safe)

@@ -11,6 +11,7 @@ from tallyfold.cli.model_cells import (
     counts_for,
     known_cells,
     load_model,
+    unknown_choices,
 )
 from tallyfold.cli.options import AsJson, Reading, option
 from tallyfold.cli.terminal import print_json, say, show_frame
@@ -52,7 +53,7 @@ def explain(
         str | None, option("AXIS", "Its course along an axis with an order, such as years.")
     ] = None,
     most: Annotated[int, option("N", "How many examples.", "--top", min=1)] = 10,
-    unknown: UnknownCells = "error",
+    unknown: UnknownCells = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain a component: cells that show it best, components like it, its course.
@@ -81,7 +82,8 @@ def explain(
     number = component_of(model, component)
     found: dict[str, Any] = {}
     if counts:
-        cells = known_cells(model, counts_for(model, counts, reading), unknown)
+        choices = unknown_choices(model, unknown, "error", "skip")
+        cells = known_cells(model, counts_for(model, counts, reading), choices)
         axes = None if combinations is None else options.names(combinations)
         found["examples"] = model.examples(number, cells, of=axes, top=most)
     if course is not None:

@@ -46,8 +46,15 @@ VALUE = "Column that holds the counts. Without it, rows are counted."
 Value = Annotated[str | None, _data("COLUMN", VALUE)]
 COUNT_ROWS = "Count rows even if there is a column called 'count'."
 CountRows = Annotated[bool, _data(None, COUNT_ROWS, "--count-rows")]
-BIN = "Round a time axis to year, quarter, month, week, day or hour. Repeatable."
-Bins = Annotated[list[str] | None, _data("AXIS=UNIT", BIN, "--bin")]
+BIN = (
+    "Cut times into year, quarter, month, week, day, hour, weekday, hour-of-day or month-of-year; "
+    "into several, time=day,weekday, as axes time-day and time-weekday. Repeatable."
+)
+Bins = Annotated[list[str] | None, _data("AXIS=UNIT,...", BIN, "--bin")]
+TZ = "The zone in which --bin cuts times, such as Europe/Berlin; UTC if left out."
+Tz = Annotated[str | None, _data("ZONE", TZ, "--tz")]
+ORDERED = "Axes of numbers, dates or sorted texts whose labels have an order, such as years."
+OrderedAxes = Annotated[str | None, _data("A,B,...", ORDERED, "--ordered")]
 MIN_NONZEROS = "Keep labels with at least N cells, until that holds for all. Repeatable."
 MinNonzeros = Annotated[list[str] | None, _data("AXIS=N", MIN_NONZEROS)]
 TOP = "Keep the N labels with the most counts. Repeatable."
@@ -76,6 +83,8 @@ READING = {
     "value": Value,
     "count_rows": CountRows,
     "bins": Bins,
+    "tz": Tz,
+    "ordered": OrderedAxes,
     "repeated": Repeated,
     "missing": Missing,
     "min_nonzeros": MinNonzeros,
@@ -85,7 +94,7 @@ READING = {
     "database": Database,
 }
 """The options that say how to read a table of events."""
-FILES_FOR_MODEL = ("value", "count_rows", "bins", "repeated", "missing", "delimiter")
+FILES_FOR_MODEL = ("value", "count_rows", "bins", "tz", "repeated", "missing", "delimiter")
 """Those among them for files of counts whose axes are a model's."""
 READING_FOR_MODEL = (*FILES_FOR_MODEL, "query", "database")
 """Those for counts, from files or by a query, whose axes are a model's."""
@@ -102,6 +111,8 @@ class Reading:
         repeated: str | None,
         missing: str | None,
         delimiter: str | None,
+        tz: str | None = None,
+        ordered: str | None = None,
         axes: str | None = None,
         min_nonzeros: list[str] | None = None,
         top: list[str] | None = None,
@@ -120,7 +131,9 @@ class Reading:
         keywords: dict[str, Any] = {
             "axes": None if axes is None else names(axes),
             "value": value,
-            "bins": pairs("--bin", bins),
+            "bins": bins_of(bins),
+            "tz": tz,
+            "ordered": None if ordered is None else names(ordered),
             "repeated": repeated,
             "missing": missing,
             "min_nonzeros": numbers("--min-nonzeros", min_nonzeros),
@@ -223,6 +236,38 @@ def pairs(option: str, texts: list[str] | None) -> dict[str, str] | None:
     if len(found) < len(texts):
         raise ParameterError(f"{option} is given twice for one axis: {', '.join(texts)}.")
     return found
+
+
+def bins_of(texts: list[str] | None) -> dict[str, Any] | None:
+    """Read ``axis=unit,unit`` texts into a dict; whether there are such units is seen later.
+
+    Examples
+    --------
+    >>> bins_of(["date=month", "time=day,weekday"])
+    {'date': 'month', 'time': ['day', 'weekday']}
+    """
+    found = pairs("--bin", texts)
+    if found is None:
+        return None
+    return {axis: names(units) if "," in units else units for axis, units in found.items()}
+
+
+def choices(option: str, texts: list[str] | None) -> str | dict[str, str] | None:
+    """Read texts that are one choice for all axes, or ``axis=choice`` for some.
+
+    Examples
+    --------
+    >>> choices("--unknown", ["prior"]), choices("--unknown", ["user=skip", "month=prior"])
+    ('prior', {'user': 'skip', 'month': 'prior'})
+    """
+    if texts and any("=" not in text for text in texts):
+        if len(texts) > 1:
+            raise ParameterError(
+                f"{option} is one choice for all axes, or AXIS=CHOICE for some of them; got "
+                f"{', '.join(texts)}."
+            )
+        return texts[0]
+    return pairs(option, texts)
 
 
 def numbers(option: str, texts: list[str] | None) -> dict[str, int] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -25,6 +25,8 @@ from tallyfold.errors import LabelError, ParameterError
 
 Kind = Literal["time", "cyclic", "ordered"]
 Steps = npt.NDArray[np.int64]
+Ordered = Sequence[str] | Mapping[str, Sequence[str]] | Mapping[str, Sequence[str] | None]
+"""Names of axes that are declared to be in order, or their labels in order."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +102,10 @@ class AxisOrder:
             return _ranks(labels)
         texts = labels.cast(pa.large_string()).to_pylist()
         unit = self.unit or ""
-        if self.kind == "cyclic":
-            number = {label: step for step, label in enumerate(CYCLES[unit])}
-            found = [number.get(text) for text in texts]
-            _refuse_others(texts, found, unit)
-            return np.array(found, np.int64)
         starts = [bin_start(text, unit) for text in texts]
         _refuse_others(texts, starts, unit)
+        if self.kind == "cyclic":
+            return np.array([CYCLES[unit].index(text) for text in texts], np.int64)
         return steps_of(np.array(starts, "datetime64[us]"), unit)
 
     def labels_at(self, steps: Steps, kind: pa.DataType) -> pa.Array:
@@ -123,7 +122,7 @@ class AxisOrder:
             last = np.datetime64(f"{LAST_YEAR}-12-31T23:59")
             if len(starts) and (starts.max() > last or starts.min() < np.datetime64("0001-01-01")):
                 raise LabelError(f"bins of time are in the years 1 to {LAST_YEAR}")
-            return written(starts, unit).cast(kind)
+            return written(starts.tolist(), unit).cast(kind)
         if not pa.types.is_integer(kind):
             raise LabelError(
                 "only whole numbers and bins of time tell the next label; give numbers as "

@@ -1,72 +1,144 @@
-"""Dates and times cut into years, quarters, months, weeks, days or hours."""
+"""Dates and times cut into bins: of time that goes on, or of a cycle, in a zone."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import difflib
+import functools
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallyfold.data.axis import listing, python_values
+from tallyfold.data.axis import Axis, listing, python_values
 from tallyfold.data.axis_order import AxisOrder
 from tallyfold.data.problems import ALL_ROWS, SHOWN, Problem, Problems, RowNumbers
-from tallyfold.data.time_units import UNITS
+from tallyfold.data.time_units import CYCLE_STARTS, CYCLES, UNITS, bin_start, unit_of, written
 from tallyfold.errors import LabelError, ParameterError
+
+if TYPE_CHECKING:
+    from tallyfold.data.time_units import Bins
 
 TIME_WANTED = (
     "column {!r} must hold dates or times to be binned, or text in ISO form such as 2015-03-09 or "
     "2015-03-09 14:30"
 )
 TIME_REMEDY = "Turn it into dates first."
+BINNED_WANTED = "column {!r} is cut by {}, so it must hold times, or labels of such bins"
+BINNED_REMEDY = "Go back to the times, or cut by the unit of the labels ({} is not told from them)."
+
+_LOOSE = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)(?:[T ](\d\d?)((?::[\d:.,]*)?) ?(UTC|Z|[+-][\d:]+)?)?")
+"""Dates and times as they are also written: 2015-3-9, 2015-03-09 9:30 UTC."""
+_ALL_BINS = {**dict.fromkeys(UNITS), **dict.fromkeys(CYCLES)}
 
 
-def checked_bins(bins: Mapping[str, str] | None, axes: Sequence[str]) -> dict[str, AxisOrder]:
-    """Refuse bins of columns that are no axis, and units that do not exist."""
+def checked_bins(
+    bins: Bins | None, columns: Sequence[str], tz: str | None = None
+) -> tuple[list[str], dict[str, AxisOrder]]:
+    """Return the axes that columns become, and how the times of some of them are cut.
+
+    A column that is cut into several units becomes as many axes, such as time-day, time-weekday.
+    Bins of columns that are no axis, units and zones that do not exist are refused.
+
+    Examples
+    --------
+    >>> checked_bins({"time": ["day", "weekday"]}, ["user", "time"])[0]
+    ['user', 'time-day', 'time-weekday']
+    """
     if bins is not None and not isinstance(bins, Mapping):
         raise ParameterError(f"`bins` must be like {{'date': 'month'}}; got {bins!r}.")
-    for name, unit in (bins or {}).items():
-        if name not in axes:
+    bins, zone = bins or {}, checked_zone(tz)
+    if tz is not None and not bins:
+        raise ParameterError("`tz` is the zone in which `bins` cut times; there are no bins.")
+    for name, units in bins.items():
+        if name not in columns:
             raise ParameterError(
-                f"`bins` names {name!r}, which is not among the axes {listing(list(axes))}."
+                f"`bins` names {name!r}, which is not among the axes {listing(list(columns))}."
             )
-        if unit not in UNITS:
-            raise ParameterError(
-                f"`bins` of {name!r} must be one of {', '.join(UNITS)}; got {unit!r}."
-            )
-    return {name: AxisOrder.of_unit(unit) for name, unit in (bins or {}).items()}
+        _check_units(name, units)
+    axes: list[str] = []
+    orders: dict[str, AxisOrder] = {}
+    for column in columns:
+        units = bins.get(column, ())
+        several = [column] if isinstance(units, str) or len(units) < 2 else []
+        for unit in [units] if isinstance(units, str) else units:
+            name = several[0] if several else f"{column}-{unit}"
+            orders[name] = AxisOrder.of_unit(unit, zone, None if name == column else column)
+        axes += several or [f"{column}-{unit}" for unit in units]
+    twice = [name for name in axes if axes.count(name) > 1]
+    if twice and len(set(columns)) == len(columns):
+        raise ParameterError(
+            f"`bins` would make a second axis {twice[0]!r}. Rename the column of that name."
+        )
+    return axes, orders
 
 
-def floor_times(
+def _check_units(name: str, units: Any) -> None:
+    """Refuse what is no unit, nor several different ones."""
+    listed = [units] if isinstance(units, str) or not isinstance(units, Sequence) else list(units)
+    for unit in listed:
+        if unit not in _ALL_BINS:
+            near = difflib.get_close_matches(str(unit), _ALL_BINS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ParameterError(
+                f"`bins` of {name!r} must be one of {', '.join(_ALL_BINS)}, or a list of several; "
+                f"got {unit!r}.{hint}"
+            )
+    if not listed or len(set(listed)) < len(listed):
+        raise ParameterError(
+            f"`bins` of {name!r} must name at least one unit, each once; got {listed!r}."
+        )
+
+
+def checked_zone(tz: str | None) -> str | None:
+    """Return a time zone that is known, None for UTC; refuse others, with what is like them."""
+    import zoneinfo
+
+    if tz is None or tz == "UTC":
+        return None
+    known = zoneinfo.available_timezones()
+    if isinstance(tz, str) and tz in known:
+        return tz
+    words = {zone.casefold(): zone for zone in known}
+    words |= {zone.rpartition("/")[2].casefold(): zone for zone in known}
+    asked = str(tz).casefold().replace(" ", "_")
+    near = [words[word] for word in difflib.get_close_matches(asked, words, n=3)]
+    hint = f" Did you mean {listing([*dict.fromkeys(near)])}?" if near else ""
+    raise ParameterError(
+        f"`tz` must be the name of a time zone, such as 'Europe/Berlin' or 'UTC'; got {tz!r}.{hint}"
+    )
+
+
+def bin_starts(
     values: pa.Array | pa.ChunkedArray,
-    unit: str,
+    order: AxisOrder,
     axis: str,
     rows: RowNumbers = ALL_ROWS,
     problems: Problems | None = None,
 ) -> Any:
-    """Return the moment each time's bin begins; times with a zone are taken in UTC.
+    """Return the moment at which each time's bin begins, by the clock of the zone.
 
-    Texts that are no time are noted as `problems`; without those, they are refused.
+    Times with a zone, or an offset, are seen from the order's zone; times without are taken as they
+    are. A bin of a cycle begins in 2001. Texts that are neither times nor labels of such bins are
+    noted as `problems`; without those, they are refused.
     """
     own = Problems()
-    times = _plain_times(values, axis, rows, own)
+    times = _wall_times(values, order, axis, rows, own)
     if problems is None:
         own.raise_all()
     else:
         problems.add(own)
-    floored = pc.floor_temporal(times, unit=unit, week_starts_monday=True)
-    return floored.cast(pa.timestamp("us"))  # after flooring: casting truncates toward 1970
+    return _floored(times, order.unit or "")
 
 
-def time_labels(starts: pa.Array, unit: str, axis: str) -> pa.Array:
+def bin_labels(starts: pa.Array, unit: str, axis: str) -> pa.Array:
     """Write the label of each bin from the moment it begins."""
-    write = UNITS[unit].write
     try:
-        labels = [None if start is None else write(start) for start in starts.to_pylist()]
-        return pa.array(labels, pa.large_string())
+        return written(starts.to_pylist(), unit)
     except (OverflowError, ValueError) as error:
         texts = starts.drop_null().cast(pa.large_string()).to_pylist()
         raise LabelError(
@@ -75,66 +147,157 @@ def time_labels(starts: pa.Array, unit: str, axis: str) -> pa.Array:
         ) from error
 
 
-def bins_of(labels: pa.Array, unit: str, axis: str) -> pa.Array:
-    """Return the labels of an axis of time bins for what is asked of it.
+def bins_of(labels: pa.Array, axis: Axis, rows: RowNumbers = ALL_ROWS) -> pa.Array:
+    """Return the labels of an axis of bins for times that are asked of it.
 
-    Dates, times and texts that are times are cut; all else, such as labels of bins, stays.
+    What is a label of the axis, or could be, stays. All else must be a time.
 
     Examples
     --------
-    >>> bins_of(pa.array(["2024-05-01 12:30", "2024-05", "never"]), "month", "day").to_pylist()
-    ['2024-05', '2024-05', 'never']
+    >>> axis = Axis("day", ["2024-05"], AxisOrder.of_unit("month"))
+    >>> bins_of(pa.array(["2024-05-01 12:30", "2024-05", "2024-06"]), axis).to_pylist()
+    ['2024-05', '2024-05', '2024-06']
+    >>> bins_of(pa.array(["never"]), axis)
+    Traceback (most recent call last):
+        ...
+    tallyfold.errors.LabelError: column 'day' must hold dates or times ... 'never'. ...
     """
-    kind = labels.type
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        distinct = floor_times(labels, unit, axis).dictionary_encode()
-        return time_labels(distinct.dictionary, unit, axis).take(distinct.indices)
-    if not pa.types.is_large_string(kind) and not pa.types.is_string(kind):
+    order = axis.order
+    if order is None or order.unit is None:
         return labels
-    encoded = labels.dictionary_encode()
-    texts = encoded.dictionary.to_pylist()
-    moments = [_moment(text) for text in texts]
-    cut = [t if m is None else UNITS[unit].write(m) for t, m in zip(texts, moments, strict=True)]
-    return pa.array(cut, pa.large_string()).take(encoded.indices)
+    asked = labels
+    if is_text(labels.type):
+        labels = labels.cast(pa.large_string())
+        own = pc.is_in(labels, value_set=axis.labels.cast(pa.large_string()))
+        asked = pc.if_else(own, pa.scalar(None, labels.type), labels)
+    starts = bin_starts(asked, order, axis.name, rows).dictionary_encode()
+    cut = bin_labels(starts.dictionary, order.unit, axis.name).take(starts.indices)
+    return pc.coalesce(cut, labels) if is_text(labels.type) else cut
 
 
-def _plain_times(
-    values: pa.Array | pa.ChunkedArray, axis: str, rows: RowNumbers, problems: Problems
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether a type of Arrow's is one of text."""
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _floored(times: Any, unit: str) -> Any:
+    if unit in UNITS:
+        floored = pc.floor_temporal(times, unit=unit, week_starts_monday=True)
+        return floored.cast(pa.timestamp("us"))  # after flooring: casting truncates toward 1970
+    if unit == "weekday":
+        place = pc.day_of_week(times)
+    else:
+        place = pc.hour(times) if unit == "hour-of-day" else pc.subtract(pc.month(times), 1)
+    return pc.take(pa.array(CYCLE_STARTS[unit], pa.timestamp("us")), place)
+
+
+def _wall_times(
+    values: pa.Array | pa.ChunkedArray,
+    order: AxisOrder,
+    axis: str,
+    rows: RowNumbers,
+    problems: Problems,
 ) -> Any:
+    """Return what a clock in the order's zone shows at each time."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     kind = values.type
     if pa.types.is_timestamp(kind):
-        return values.cast(pa.timestamp(kind.unit))  # with a zone: as it is in UTC
+        return _local(values, order.tz)
     if pa.types.is_date(kind):
         return values.cast(pa.timestamp("us"))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return _parsed(values.cast(pa.large_string()), axis, rows, problems)
+    if pa.types.is_null(kind):
+        return values.cast(pa.timestamp("us"))
+    if pa.types.is_integer(kind) and order.unit == "year":
+        values = pc.utf8_lpad(values.cast(pa.string()), 4, "0")
+    if is_text(values.type):
+        return _parsed(values.cast(pa.large_string()), order, axis, rows, problems)
     shown = ", ".join(str(example) for example in python_values(values[:SHOWN]))
     raise LabelError(f"{TIME_WANTED.format(axis)}; got {kind}, {shown}. {TIME_REMEDY}")
 
 
-def _parsed(texts: Any, axis: str, rows: RowNumbers, problems: Problems) -> Any:
-    """Read ISO times: all at once if Arrow can, else each distinct text by itself."""
+def _local(times: Any, tz: str | None) -> Any:
+    """Return moments by the clock of a zone; times without a zone are that already."""
+    if not times.type.tz:
+        return times
+    if tz is None:
+        return times.cast(pa.timestamp(times.type.unit))
+    return pc.local_timestamp(times.cast(pa.timestamp(times.type.unit, tz)))
+
+
+def _parsed(texts: Any, order: AxisOrder, axis: str, rows: RowNumbers, problems: Problems) -> Any:
+    """Read ISO times and labels: all at once if Arrow can, else each distinct text by itself."""
     for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):  # none has a zone, or each has one
         with contextlib.suppress(pa.ArrowInvalid):
-            return texts.cast(kind).cast(pa.timestamp("us"))
+            return _local(texts.cast(kind), order.tz)
     distinct = pc.unique(texts).drop_null()
-    moments = [_moment(text) for text in distinct.to_pylist()]
-    bad = distinct.filter(pa.array([moment is None for moment in moments], pa.bool_()))
-    if len(bad):
-        where = np.flatnonzero(pc.is_in(texts, value_set=bad).to_numpy(zero_copy_only=False))
-        shown = [repr(text) for text in texts.take(pa.array(where[:SHOWN])).to_pylist()]
-        wanted, kind = TIME_WANTED.format(axis), "texts that are none"
-        first = rows.of(where[:SHOWN]).tolist()
-        problems.note(Problem(LabelError, wanted, kind, TIME_REMEDY, len(where), first, shown))
-    return pa.array(moments, pa.timestamp("us")).take(pc.index_in(texts, value_set=distinct))
+    found = [_read(text, order.unit or "") for text in distinct.to_pylist()]
+    no_times = [text for text, one in zip(distinct, found, strict=True) if one is None]
+    _note(
+        texts,
+        no_times,
+        TIME_WANTED.format(axis),
+        "texts that are none",
+        TIME_REMEDY,
+        rows,
+        problems,
+    )
+    units = {one for one in found if isinstance(one, str)}
+    for unit in sorted(units):
+        some = [text for text, one in zip(distinct, found, strict=True) if one == unit]
+        wanted = BINNED_WANTED.format(axis, order.unit)
+        remedy = BINNED_REMEDY.format(order.unit)
+        _note(texts, some, wanted, f"labels of bins by {unit}", remedy, rows, problems)
+    moments = [one if isinstance(one, dt.datetime) else None for one in found]
+    zoned = pa.array([m is not None and m.tzinfo is not None for m in moments], pa.bool_())
+    walls = pa.array([m and m.replace(tzinfo=None) for m in moments], pa.timestamp("us"))
+    seen = _local(walls.cast(pa.timestamp("us", "UTC")), order.tz)
+    return pc.if_else(zoned, seen, walls).take(pc.index_in(texts, value_set=distinct))
+
+
+def _note(
+    texts: Any,
+    some: list[pa.Scalar],
+    wanted: str,
+    kind: str,
+    remedy: str,
+    rows: RowNumbers,
+    problems: Problems,
+) -> None:
+    """Note rows whose texts are among some that cannot be used."""
+    if not some:
+        return
+    bad = pa.array([each.as_py() for each in some], pa.large_string())
+    where = np.flatnonzero(pc.is_in(texts, value_set=bad).to_numpy(zero_copy_only=False))
+    shown = [repr(text) for text in texts.take(pa.array(where[:SHOWN])).to_pylist()]
+    first = rows.of(where[:SHOWN]).tolist()
+    problems.note(Problem(LabelError, wanted, kind, remedy, len(where), first, shown))
+
+
+@functools.lru_cache(1 << 16)
+def _read(text: str, unit: str) -> dt.datetime | str | None:
+    """Return the moment that a text stands for, or the unit of which it is a label, if not this.
+
+    A moment with an offset is in UTC. Labels of the unit stand for the beginning of their bin.
+    """
+    labelled = unit_of(text)
+    if labelled is not None and labelled not in ("day", "hour"):
+        return bin_start(text, unit) if labelled == unit else labelled
+    return _moment(text)
 
 
 def _moment(text: str) -> dt.datetime | None:
-    """Return an ISO time in UTC, without its zone; None if the text is none."""
+    """Return an ISO time, in UTC if it has an offset; None if the text is none."""
+    loose = _LOOSE.fullmatch(text.strip())
+    if loose:
+        year, month, day, hour, rest, zone = loose.groups(default="")
+        text = f"{year}-{month:0>2}-{day:0>2}"
+        if hour:
+            text += f"T{hour:0>2}{rest}{'Z' if zone == 'UTC' else zone}"
     try:
         time = dt.datetime.fromisoformat(text)
-        return time.astimezone(dt.UTC).replace(tzinfo=None) if time.tzinfo else time
+        return time.astimezone(dt.UTC) if time.tzinfo else time
     except (ValueError, OverflowError):
         return None

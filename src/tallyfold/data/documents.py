@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis, listing
+from tallyfold.data.axis_order import Ordered
 from tallyfold.data.bins import checked_bins
 from tallyfold.data.cells import whole_counts
+from tallyfold.data.declared_order import checked_ordered, with_order
 from tallyfold.data.events import frame_column, read_columns, tensor_from_rows
 from tallyfold.data.labels import Column, encode_columns
 from tallyfold.data.missing import OTHER_WAYS, MissingRows, check_present
@@ -21,6 +23,7 @@ from tallyfold.data.problems import Problems, RowNumbers
 from tallyfold.data.request import Request, check_choices
 from tallyfold.data.summary import Dropped
 from tallyfold.data.tensor import CountTensor
+from tallyfold.data.time_units import Bins
 from tallyfold.errors import DataError, LabelError, ParameterError
 
 TWO_SIGNS = r"(?u)\b\w\w+\b"
@@ -60,11 +63,16 @@ def tensor_from_documents(
     explode: str | Sequence[str],
     word_axis: str,
     counter: Any,
-    bins: Mapping[str, str] | None,
+    bins: Bins | None,
+    tz: str | None,
+    ordered: Ordered | None,
     missing: str,
 ) -> CountTensor:
     """Count the words of texts; see `CountTensor.from_documents`."""
-    names = _axis_order(axes, word_axis)
+    names, cuts = checked_bins(bins, _named_axes(axes, word_axis), tz)
+    if word_axis not in names or word_axis in cuts:
+        raise ParameterError(f"`bins` names {word_axis!r}, the axis of words, which are no times.")
+    declared = checked_ordered(ordered, names, cuts)
     labels = [name for name in names if name != word_axis]
     lists = [explode] if isinstance(explode, str) else list(explode)
     unknown = [name for name in lists if name not in labels]
@@ -74,7 +82,7 @@ def tensor_from_documents(
         )
     check_choices("sum", missing)
     wanted = [*dict.fromkeys([*labels, text])]
-    request = Request(wanted, None, checked_bins(bins, labels), missing=missing)
+    request = Request(wanted, None, cuts, missing=missing)
     table, request = read_columns(frame, request)
     columns = {name: frame_column(table, name, request) for name in labels}
     _check_lists(columns, lists)
@@ -101,10 +109,10 @@ def tensor_from_documents(
     if empty:
         dropped.append(Dropped("no word left in the text", documents=empty))
     in_order = [built[n] for n in names], [codes[n] for n in names]
-    return tensor_from_rows(*in_order, words_RV.data, dropped=dropped)
+    return with_order(tensor_from_rows(*in_order, words_RV.data, dropped=dropped), declared)
 
 
-def _axis_order(axes: Sequence[str], word_axis: str) -> list[str]:
+def _named_axes(axes: Sequence[str], word_axis: str) -> list[str]:
     if isinstance(axes, str):
         raise ParameterError(f"`axes` must be a list of column names; got the text {axes!r}.")
     names = list(axes)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from tallyfold.data.axis import UNFIT, Axis, listing, mixed_labels
 from tallyfold.data.cells import merge_cells, whole_counts
+from tallyfold.data.declared_order import with_order
 from tallyfold.data.labels import Column, encode_columns
 from tallyfold.data.missing import MissingRows
 from tallyfold.data.problems import ALL_ROWS, Problems, RowNumbers
@@ -57,7 +58,8 @@ def tensor_from_frame(frame: Any, request: Request) -> CountTensor:
         lambda name: _part(frame_column(table, name, request), rows, kept),
         problems,
     )
-    return tensor_from_rows(built, codes, counts, request.repeated, missing.records())
+    tensor = tensor_from_rows(built, codes, counts, request.repeated, missing.records())
+    return with_order(tensor, request.ordered)
 
 
 def tensor_from_rows(
@@ -119,10 +121,11 @@ def read_columns(frame: Any, request: Request) -> tuple[Any, Request]:
 
 
 def frame_column(table: Any, name: str, request: Request) -> Column:
-    """Take one column of labels out of a narwhals frame, into Arrow."""
+    """Take the labels of one axis out of a narwhals frame, into Arrow."""
     import narwhals as nw
 
-    values, kind = _arrow(table, name, request), table[name].dtype
+    column = request.column_of(name)
+    values, kind = _arrow(table, column, request), table[column].dtype
     ordered = pa.types.is_dictionary(values.type) and values.type.ordered
     return Column(
         name,
@@ -139,10 +142,10 @@ def _arrow(table: Any, name: str, request: Request) -> Any:
 
     series = table[name]
     try:
-        is_text = series.dtype == nw.String and name in request.axes
+        is_text = series.dtype == nw.String and name != request.count_column
         return _encoded_in_parts(series) if is_text else series.to_arrow()
     except UNFIT as error:
-        if name in request.axes:
+        if name != request.count_column:
             raise mixed_labels(name, error) from error
         raise CountError(
             f"{name!r} must be numbers; Arrow says: {str(error).splitlines()[0]} Name the "

@@ -22,7 +22,7 @@ from tallyfold.data.axis import (
     python_values,
 )
 from tallyfold.data.axis_order import AxisOrder
-from tallyfold.data.bins import bins_of, floor_times, time_labels
+from tallyfold.data.bins import bin_labels, bin_starts, bins_of
 from tallyfold.data.cells import merge_cells
 from tallyfold.data.missing import check_present, named_missing
 from tallyfold.data.problems import ALL_ROWS, Problems, RowNumbers
@@ -76,20 +76,18 @@ def encode_column(column: Column, problems: Problems) -> tuple[npt.NDArray[np.in
     Ordered categories keep their order. Labels that no row has are left out. If a row cannot be
     used, that is noted as one of the `problems`, and there is no axis.
     """
-    values, unit = column.values, None if column.order is None else column.order.unit
+    values, cut = column.values, column.order
     kind = plain_type(values.type, column.name)
     if not column.named:
         check_present(values, column.name, "row", column.rows, problems)
     if pa.types.is_floating(values.type):
         values = pc.add(values.cast(kind), pa.scalar(0.0, kind))  # -0.0 and 0.0 are one label
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)
-    if unit is not None:
-        values = floor_times(values, unit, column.name, column.rows, problems)
+    if cut is not None:
+        values = bin_starts(values, cut, column.name, column.rows, problems)
     if problems:
         return None
     codes, labels = _dictionary(values, column.name)
-    if unit is not None:
-        labels = time_labels(labels, unit, column.name)
     labels = plain_labels(labels, axis=column.name, allow_missing=column.named)
     order = np.arange(len(labels)) if column.keep_order else sorted_order(labels)
     used = np.zeros(len(labels), bool)
@@ -100,6 +98,8 @@ def encode_column(column: Column, problems: Problems) -> tuple[npt.NDArray[np.in
     if len(order) != len(labels) or not np.array_equal(order, np.arange(len(order))):
         codes = position[codes]
         labels = labels.take(pa.array(order))
+    if cut is not None:
+        labels = bin_labels(labels, cut.unit or "", column.name)
     return codes, Axis.of_distinct(column.name, named_missing(labels, column.name), column.order)
 
 
@@ -163,9 +163,10 @@ def labels_in_type(labels: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def with_bins_of(tensor: CountTensor, axes: Sequence[Axis]) -> CountTensor:
-    """Return the tensor with its times cut into the units of other axes of the same names.
+    """Return the tensor with its times cut as those of other axes are.
 
-    Counts of cells that become one are added up. Labels that are no times stay as they are.
+    Counts of cells that become one are added up. An axis of which others are cut under other names
+    becomes all of those. An axis that is cut already, in another unit or zone, is refused.
 
     Examples
     --------
@@ -175,21 +176,14 @@ def with_bins_of(tensor: CountTensor, axes: Sequence[Axis]) -> CountTensor:
     >>> with_bins_of(tensor, [Axis("day", ["2024-05"], AxisOrder.of_unit("month"))]).counts.tolist()
     [2]
     """
-    orders = {axis.name: axis.order for axis in axes}
-    columns, cut = [], []
-    for axis, column in zip(tensor.axes, tensor.indices.T, strict=True):
-        order = orders.get(axis.name)
-        unit = None if order is None else order.unit
-        labels = axis.labels if unit is None else bins_of(axis.labels, unit, axis.name)
-        if not labels.equals(axis.labels):
-            problems = Problems()
-            encoded = encode_column(Column(axis.name, labels), problems)
-            problems.raise_all()
-            assert encoded is not None
-            axis = Axis.of_distinct(axis.name, encoded[1].labels, order)
-            column = encoded[0][column]
-        columns.append(column)
-        cut.append(axis)
+    columns: list[npt.NDArray[np.integer]] = []
+    cut: list[Axis] = []
+    for given, column in zip(tensor.axes, tensor.indices.T, strict=True):
+        wanted = [each for each in axes if column_for(each, tensor.names) == given.name]
+        for one in wanted or [given]:
+            axis, place_D = _cut_like(given, one)
+            cut.append(axis)
+            columns.append(column if place_D is None else place_D[column])
     if tuple(cut) == tensor.axes:
         return tensor
     if tensor.part is not None:
@@ -199,6 +193,40 @@ def with_bins_of(tensor: CountTensor, axes: Sequence[Axis]) -> CountTensor:
         )
     cells = merge_cells(columns, tensor.counts, [len(axis) for axis in cut])
     return CountTensor.of_canonical(cut, cells.indices_NM, cells.counts_N, tensor.dropped)
+
+
+def column_for(axis: Axis, columns: Sequence[str]) -> str:
+    """Return which column of a table is for an axis: the times it is cut from, or its own name."""
+    source = None if axis.order is None else axis.order.column
+    return source if source is not None and source in columns else axis.name
+
+
+def binned_like(given: Axis, wanted: Axis) -> pa.Array:
+    """Return the labels of an axis, cut as another's; refuse bins of another unit or zone."""
+    order = given.order
+    if wanted.order is None or wanted.unit is None or order is None or order.unit is None:
+        return bins_of(given.labels, wanted)
+    if (order.unit, order.tz) != (wanted.unit, wanted.order.tz):
+        raise LabelError(
+            f"axis {given.name!r} is cut by {order}; wanted is {wanted.name!r} by {wanted.order}. "
+            "Read the table again without bins, times are cut as they should be then, or with the "
+            "same ones."
+        )
+    return bins_of(given.labels, wanted)
+
+
+def _cut_like(given: Axis, wanted: Axis) -> tuple[Axis, npt.NDArray[np.int32] | None]:
+    """Return an axis cut as another, and the place there of each of its labels; None: its own."""
+    labels = binned_like(given, wanted)
+    if labels.equals(given.labels):
+        same = given.name == wanted.name or given is wanted
+        return (given if same else given.renamed(wanted.name).with_order(wanted.order)), None
+    codes, distinct = _dictionary(labels, wanted.name)
+    order = sorted_order(distinct)
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    axis = Axis.of_distinct(wanted.name, distinct.take(pa.array(order)), wanted.order)
+    return axis, place[codes]
 
 
 def with_types_of(tensor: CountTensor, axes: Sequence[Axis]) -> CountTensor:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import EllipsisType, MappingProxyType
 from typing import NamedTuple
 
-from tallyfold.data.axis import listing
-from tallyfold.data.axis_order import AxisOrder
+from tallyfold.data.axis import Axis, listing
+from tallyfold.data.axis_order import AxisOrder, Ordered
 from tallyfold.data.bins import checked_bins
+from tallyfold.data.declared_order import checked_ordered
+from tallyfold.data.time_units import Bins
 from tallyfold.errors import LabelError, ParameterError, ShapeError
 
 REPEATED = ("sum", "error", "mean", "last", "max")
@@ -23,15 +26,17 @@ class Request(NamedTuple):
     Attributes
     ----------
     axes
-        The columns whose labels make up the axes, in order.
+        The axes, in order: columns, or, of a column of times, one of the units it is cut into.
     value
         The column that holds the counts; None counts rows, an ellipsis is not decided yet.
     bins
-        How each column of times is cut that is.
+        How the times of an axis are cut that are.
     repeated
         One of `REPEATED`.
     missing
         One of `MISSING`.
+    ordered
+        The axes whose labels are declared to be in order, and which if not as they are sorted.
     """
 
     axes: list[str]
@@ -39,25 +44,34 @@ class Request(NamedTuple):
     bins: Mapping[str, AxisOrder] = MappingProxyType({})
     repeated: str = "sum"
     missing: str = "error"
+    ordered: Mapping[str, Sequence[str] | None] = MappingProxyType({})
 
     @classmethod
     def checked(
         cls,
-        axes: Sequence[str],
+        axes: Sequence[str | Axis],
         value: str | EllipsisType | None,
-        bins: Mapping[str, str] | None,
+        bins: Bins | None,
         repeated: str,
         missing: str,
+        tz: str | None = None,
+        ordered: Ordered | None = None,
     ) -> Request:
         """Refuse what makes no sense whatever the table."""
         check_choices(repeated, missing)
         listed = isinstance(axes, Sequence) and not isinstance(axes, str)
-        if not listed or not all(isinstance(name, str) for name in axes):
+        if not listed or not all(isinstance(name, str | Axis) for name in axes):
             raise ParameterError(
                 f"`axes` must be a list of column names, which are texts; got {axes!r}. Rename "
                 "columns that have other names."
             )
-        names = list(axes)
+        like = {axis.name: axis.order for axis in axes if isinstance(axis, Axis) and axis.order}
+        columns = [_cut_or_named(axis, bins or {}) for axis in axes]
+        if like:
+            columns = [*dict.fromkeys(columns)]
+        names, cuts = checked_bins(bins, columns, tz)
+        _check_same(like, cuts)
+        cuts = {name: order for name, order in like.items() if order.unit is not None} | cuts
         if len(names) < 2:
             raise ShapeError(
                 f"a CountTensor has at least two axes; got {len(names)} ({listing(names)}). "
@@ -65,7 +79,14 @@ class Request(NamedTuple):
             )
         if len(set(names)) < len(names):
             raise ShapeError(f"axes must be different columns; got {listing(names)}.")
-        return cls(names, value, checked_bins(bins, names), repeated, missing)
+        declared = dict.fromkeys(name for name, order in like.items() if order.unit is None)
+        declared |= checked_ordered(ordered, names, cuts)
+        return cls(names, value, cuts, repeated, missing, declared)
+
+    def column_of(self, axis: str) -> str:
+        """Return the column whose labels make up an axis."""
+        order = self.bins.get(axis)
+        return axis if order is None or order.column is None else order.column
 
     @property
     def count_column(self) -> str | None:
@@ -74,26 +95,56 @@ class Request(NamedTuple):
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are needed."""
-        return [*self.axes, *([] if self.count_column is None else [self.count_column])]
+        """The columns that are needed, each once."""
+        labels = dict.fromkeys(map(self.column_of, self.axes))
+        return [*labels, *([] if self.count_column is None else [self.count_column])]
 
-    def of_table(self, columns: Sequence[str]) -> Request:
+    @property
+    def wanted(self) -> list[str]:
+        """The columns that may be needed: of bins also those of their own names."""
+        return [*dict.fromkeys([*self.columns, *self.axes])]
+
+    def of_table(self, columns: Sequence[str], *, own: bool = True) -> Request:
         """Decide on the column of counts; refuse columns that the table does not have.
 
-        Where there is a column called "count", whether it holds the counts is not guessed.
+        Where there is a column called "count", whether it holds the counts is not guessed. Where
+        times are gone, columns of their `own` bins stand for them.
         """
-        request = self
+        cuts = dict(self.bins)
+        for name, cut in self.bins.items():
+            if own and name in columns and cut.column not in columns:
+                cuts[name] = replace(cut, column=None)
+        request = self._replace(bins=cuts)
         if self.value is ...:
-            if "count" in columns and "count" not in self.axes:
+            if "count" in columns and "count" not in request.columns:
                 raise ParameterError(
                     "the table has a column 'count': say value='count' to take the counts from it, "
                     "or value=None to count rows."
                 )
-            request = self._replace(value=None)
-        if self.value in self.axes:
+            request = request._replace(value=None)
+        if self.value in request.columns[:-1]:
             raise ParameterError(f"column {self.value!r} cannot be both an axis and the counts.")
         check_columns(request.columns, columns)
         return request
+
+
+def _cut_or_named(axis: str | Axis, bins: Bins) -> str:
+    """Return what an axis is called where bins are named: the column it is cut from, or its own."""
+    if not isinstance(axis, Axis):
+        return axis
+    source = None if axis.order is None else axis.order.column
+    return source if source is not None and source in bins else axis.name
+
+
+def _check_same(like: Mapping[str, AxisOrder], cuts: Mapping[str, AxisOrder]) -> None:
+    """Refuse bins of an axis that is cut otherwise."""
+    for name, cut in cuts.items():
+        order = like.get(name)
+        if order is not None and (order.unit, order.tz) != (cut.unit, cut.tz):
+            raise ParameterError(
+                f"`bins` would cut {name!r} by {cut}; it must be {order}, as the axis given is. "
+                "Leave `bins` and `tz` out: times are cut as the axis says."
+            )
 
 
 def check_choices(repeated: str, missing: str) -> None:

@@ -12,16 +12,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing
+from tallyfold.data.axis_order import Ordered
 from tallyfold.data.cells import checked_indices, merge_cells, whole_counts
 from tallyfold.data.packages import imported
 from tallyfold.data.summary import Dropped, one_line
+from tallyfold.data.time_units import Bins
 from tallyfold.errors import CountError, LabelError, ParameterError, ShapeError
 
 if TYPE_CHECKING:
     from tallyfold.data.part import Part
 
 FrameKind = Literal["pandas", "polars", "pyarrow"]
-BinUnit = Literal["year", "quarter", "month", "week", "day", "hour"]
 Repeated = Literal["sum", "error", "mean", "last", "max"]
 Missing = Literal["error", "drop", "label"]
 
@@ -105,12 +106,14 @@ class CountTensor:
     def from_frame(
         cls,
         frame: Any,
-        axes: Sequence[str],
+        axes: Sequence[str | Axis],
         value: str | EllipsisType | None = ...,
         *,
         repeated: Repeated = "sum",
         missing: Missing = "error",
-        bins: Mapping[str, BinUnit] | None = None,
+        bins: Bins | None = None,
+        tz: str | None = None,
+        ordered: Ordered | None = None,
         min_nonzeros: Mapping[str, int] | None = None,
         top: Mapping[str, int] | None = None,
     ) -> CountTensor:
@@ -121,7 +124,8 @@ class CountTensor:
         frame
             A pandas, polars or pyarrow table, or any other that narwhals reads.
         axes
-            The columns whose labels make up the axes, in order.
+            The columns whose labels make up the axes, in order. An axis, such as those of
+            ``model.axes_``, stands for its column, and times are cut as its were.
         value
             The column that holds the counts; None counts rows, each row being one event. It may be
             left out where the frame has no column called ``"count"``.
@@ -137,8 +141,16 @@ class CountTensor:
             ``"label"`` gives each axis a last label, ``"(missing)"``, for rows without one; its
             other labels become text. A count that is missing can be refused or left out only.
         bins
-            Columns of dates or times to cut into units, such as ``{"date": "month"}``. Times with
-            a zone are binned in UTC.
+            Columns of dates or times to cut into units, such as ``{"date": "month"}``: year,
+            quarter, month, week, day, hour, or, of a cycle, weekday, hour-of-day, month-of-year.
+            A list of units, such as ``{"time": ["day", "weekday"]}``, makes an axis of each:
+            time-day and time-weekday. Labels that such bins have are taken as they are.
+        tz
+            The zone in which times are cut, such as ``"Europe/Berlin"``; None for UTC. Times with a
+            zone or an offset are seen from there, others are taken to be by its clock already.
+        ordered
+            Other axes whose labels have an order: numbers, dates or texts as they are sorted,
+            ``["year"]``, or texts in an order given, ``{"size": ["S", "M", "L"]}``.
         min_nonzeros
             Keep labels with at least this number of cells, such as ``{"user": 5}``; applied again
             until nothing changes.
@@ -164,7 +176,7 @@ class CountTensor:
         from tallyfold.data.events import tensor_from_frame
         from tallyfold.data.request import Request
 
-        request = Request.checked(axes, value, bins, repeated, missing)
+        request = Request.checked(axes, value, bins, repeated, missing, tz, ordered)
         tensor = tensor_from_frame(frame, request)
         return tensor.filter(min_nonzeros=min_nonzeros, top=top)
 
@@ -182,7 +194,9 @@ class CountTensor:
         stop_words: Literal["english"] | Sequence[str] | None = None,
         vectorizer: Any = None,
         missing: Missing = "error",
-        bins: Mapping[str, BinUnit] | None = None,
+        bins: Bins | None = None,
+        tz: str | None = None,
+        ordered: Ordered | None = None,
         min_nonzeros: Mapping[str, int] | None = None,
         top: Mapping[str, int] | None = None,
     ) -> CountTensor:
@@ -210,7 +224,7 @@ class CountTensor:
         missing
             What to do with documents that lack a label, or have an empty list of them: as in
             `from_frame`. A text that is missing can be refused or left out only.
-        bins, min_nonzeros, top
+        bins, tz, ordered, min_nonzeros, top
             As in `from_frame`.
 
         Examples
@@ -241,6 +255,8 @@ class CountTensor:
             word_axis=word_axis,
             counter=vectorizer,
             bins=bins,
+            tz=tz,
+            ordered=ordered,
             missing=missing,
         )
         return tensor.filter(min_nonzeros=min_nonzeros, top=top)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,16 @@ import pyarrow as pa
 Moments = npt.NDArray[np.datetime64]
 Steps = npt.NDArray[np.int64]
 
-FIRST_YEAR, LAST_YEAR = 1, 9999
+BinUnit = Literal[
+    "year", "quarter", "month", "week", "day", "hour", "weekday", "hour-of-day", "month-of-year"
+]
+Bins = (
+    Mapping[str, BinUnit]
+    | Mapping[str, Sequence[BinUnit]]
+    | Mapping[str, BinUnit | Sequence[BinUnit]]
+)
+"""The units that the times of some columns are cut into."""
+LAST_YEAR = 9999
 
 
 class Unit(NamedTuple):
@@ -61,8 +70,29 @@ CYCLES: dict[str, tuple[str, ...]] = {
 }
 """Units that come back, and the labels of their bins, in order."""
 
+CYCLE_STARTS: dict[str, list[dt.datetime]] = {
+    "weekday": [dt.datetime(2001, 1, day) for day in range(1, 8)],
+    "hour-of-day": [dt.datetime(2001, 1, 1, hour) for hour in range(24)],
+    "month-of-year": [dt.datetime(2001, month, 1) for month in range(1, 13)],
+}
+"""Where each bin of a cycle begins, in a year whose first day is a Monday: it sorts them."""
+
 _WEEK_OF_1970 = 3
 """1970-01-01 was the fourth day of its week, which counts as week 0."""
+
+
+def unit_of(label: str) -> str | None:
+    """Return the unit of which a text is a label; None if it is one of none.
+
+    Examples
+    --------
+    >>> unit_of("2024-Q3"), unit_of("Tue"), unit_of("2024-13"), unit_of("never")
+    ('quarter', 'weekday', None, None)
+    """
+    for unit in UNITS:
+        if bin_start(label, unit) is not None:
+            return unit
+    return next((unit for unit, labels in CYCLES.items() if label in labels), None)
 
 
 def bin_start(label: str, unit: str) -> dt.datetime | None:
@@ -73,6 +103,9 @@ def bin_start(label: str, unit: str) -> dt.datetime | None:
     >>> bin_start("2024-W07", "week"), bin_start("2024-13", "month")
     (datetime.datetime(2024, 2, 12, 0, 0), None)
     """
+    if unit in CYCLES:
+        found = dict(zip(CYCLES[unit], CYCLE_STARTS[unit], strict=True))
+        return found.get(label)
     known = UNITS[unit]
     if not known.pattern.fullmatch(label):
         return None
@@ -116,10 +149,13 @@ def starts_of(steps: Steps, unit: str) -> Moments:
     return moments.astype("datetime64[us]")
 
 
-def written(starts: Moments, unit: str) -> pa.Array:
+def written(starts: Sequence[dt.datetime | None], unit: str) -> pa.Array:
     """Return the labels of bins from the moments they begin, in the years 1 to 9999."""
+    if unit in CYCLES:
+        labels = dict(zip(CYCLE_STARTS[unit], CYCLES[unit], strict=True))
+        return pa.array([start and labels[start] for start in starts], pa.large_string())
     write = UNITS[unit].write
-    return pa.array([write(start) for start in starts.tolist()], pa.large_string())
+    return pa.array([start and write(start) for start in starts], pa.large_string())
 
 
 def _numbers(starts: Moments, code: str) -> Steps:

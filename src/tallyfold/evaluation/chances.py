@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.models.base import CountModel
-from tallyfold.models.cells import Unknown
+from tallyfold.models.cells import Unknown, unknown_by_axis
 from tallyfold.models.scoring import log_zeros
 
 Floats = npt.NDArray[np.float64]
@@ -32,7 +32,8 @@ class Occurrences:
         The tensor.
     unknown
         Labels that the model does not know: ``"prior"`` takes them as an average entity,
-        ``"error"`` gives their cells no chance of a count, so that they are never missed.
+        ``"error"`` gives their cells no chance of a count, so that they are never missed. By
+        axis, too.
     """
 
     model: CountModel
@@ -42,8 +43,9 @@ class Occurrences:
     def at(self, cells_DM: Cells) -> Floats:
         """Return x for cells, by their positions on the tensor's axes."""
         x_D = -log_zeros(self.model, self.tensor, cells_DM, "prior")
-        if self.unknown == "error":
-            for axis, column_D in zip(self.tensor.axes, cells_DM.T, strict=True):
+        choices = unknown_by_axis(self.model.axes_, self.unknown)
+        for axis, column_D in zip(self.tensor.axes, cells_DM.T, strict=True):
+            if choices[axis.name] == "error":
                 x_D = np.where((self.places(axis.name) >= 0)[column_D], x_D, 0.0)
         return np.asarray(x_D)
 

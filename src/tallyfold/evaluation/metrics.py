@@ -14,6 +14,7 @@ from tallyfold.errors import ParameterError
 from tallyfold.evaluation.predictions import Predictions
 from tallyfold.evaluation.ranking import Ranking, ranking
 from tallyfold.models.base import CountModel
+from tallyfold.models.expected import counts_like
 from tallyfold.probability.counts import COUNTS
 from tallyfold.probability.mixture import CountMixture
 
@@ -104,6 +105,8 @@ def scores_of(
     ['coverage-80', 'rmse']
     """
     chosen = checked_metrics(metrics)
+    test = counts_like(model.axes_, test, "test")
+    train = None if train is None else counts_like(model.axes_, train, "train")
     predictions = Predictions(model, test, train, along)
     without = not model.fitted_.has_distribution
     return {

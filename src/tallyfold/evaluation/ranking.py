@@ -17,7 +17,7 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
-from tallyfold.models.expected import checked_tensor
+from tallyfold.models.expected import checked_tensor, counts_like
 from tallyfold.models.parameters import NONE, RANDOM_STATE, check_parameters, integer, one_of
 from tallyfold.models.scoring import knows_zeros
 
@@ -233,11 +233,11 @@ def ranked_lists(
     check_parameters({"random_state": random_state}, {"random_state": RANDOM_STATE})
     axes = model.axes_
     target = axis_number(axes, max(axes, key=len).name if along is None else along)
-    cells = cell_positions(axes, checked_tensor(test, "test"))
+    cells = cell_positions(axes, counts_like(axes, test, "test"))
     if len(cells) == 0:
         return Lists(None, None, 0)
     value_of = _values(model, by, cells)
-    seen = cell_positions(axes, checked_tensor(known, "known"), "prior")
+    seen = cell_positions(axes, counts_like(axes, known, "known"), "prior")
     others = [number for number in range(len(axes)) if number != target]
     sizes = [len(axes[number]) for number in others]
     keys_L, first_L = np.unique(cell_keys(cells[:, others], sizes), return_index=True)

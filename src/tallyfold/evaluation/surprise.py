@@ -24,8 +24,8 @@ from tallyfold.errors import ParameterError
 from tallyfold.evaluation.absent import likely_empty
 from tallyfold.evaluation.chances import Cells, Chances, DrawnShares, Occurrences
 from tallyfold.models.base import CountModel
-from tallyfold.models.cells import Unknown, cell_positions
-from tallyfold.models.expected import checked_model, checked_tensor
+from tallyfold.models.cells import UNKNOWN, Unknown, cell_positions, unknown_by_axis, unknown_words
+from tallyfold.models.expected import checked_model, checked_tensor, counts_like
 from tallyfold.models.parameters import NONE, check_parameters, integer, number, one_of
 from tallyfold.models.scoring import EMPTY_CELLS, knows_zeros
 from tallyfold.probability.distribution import CountDistribution
@@ -84,7 +84,7 @@ def surprise(
         ``split(cells="all")`` makes, and else none.
     unknown
         Labels the model does not know: an error, or ``"prior"`` to expect of them what is expected
-        of an average entity of their axis.
+        of an average entity of their axis; on some axes only: ``{"month": "prior"}``.
 
     Returns
     -------
@@ -93,7 +93,8 @@ def surprise(
         (``"more"`` or ``"fewer"`` than expected), `p`, its logarithm (`p` is 0 below 1e-308), and
         how many of the tensor's cells would be as unlikely `by_chance`: of those with a count, and
         for a count of zero of the empty ones. With observed zeros also the `probability` that
-        there is a count at all.
+        there is a count at all. Where `unknown` allows ``"prior"``, last a column `unknown`: the
+        axes, with commas between, of which a cell's label is not known.
 
     Examples
     --------
@@ -116,10 +117,13 @@ def surprise(
         },
     )
     checked_model(model)
-    if taken := [name for name in checked_tensor(tensor).names if name in COLUMNS]:
+    with_unknown = "prior" in unknown_by_axis(model.axes_, unknown).values()
+    reserved = (*COLUMNS, UNKNOWN) if with_unknown else COLUMNS
+    if taken := [name for name in checked_tensor(tensor).names if name in reserved]:
         raise ParameterError(
             f"an axis is called {taken[0]!r}, as a column of the result is; rename it."
         )
+    tensor = counts_like(model.axes_, tensor)
     cell_positions(model.axes_, tensor, unknown)
     observed = given is None and knows_zeros(model, model.predictive(tensor.indices[:0]))
     n_absent = _how_many_absent(absent, tail, tensor, observed)
@@ -140,6 +144,8 @@ def surprise(
     chances = (p_N, found.log_p_N / np.log(10), by_chance_N)
     values = [*labels, found.counts_N, -np.expm1(-found.x_N), *expected, sides, *chances]
     frame = pd.DataFrame(dict(zip([*tensor.names, *COLUMNS], values, strict=True)))
+    if with_unknown:
+        frame[UNKNOWN] = unknown_words(model.axes_, cell_positions(model.axes_, shown, unknown))
     return frame if observed else frame.drop(columns="probability")
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tallyfold.data.axis import Axis, plain_labels
+from tallyfold.data.axis import Axis, listing, plain_labels
 from tallyfold.data.bins import bins_of
 from tallyfold.data.events import read_columns
+from tallyfold.data.labels import binned_like, column_for, with_bins_of
 from tallyfold.data.request import Request
 from tallyfold.data.tensor import CountTensor, label_columns
 from tallyfold.errors import LabelError, ParameterError, ShapeError
 
-Unknown = Literal["error", "prior"]
+Choice = Literal["error", "prior"]
+Unknown = Choice | Mapping[str, Choice]
+"""What labels that a model does not know are taken for, on all axes or by axis."""
+UNKNOWN = "unknown"
+"""The column that names the axes of which a cell's label is not known."""
 Positions = npt.NDArray[np.int32]
 
 
@@ -30,8 +35,15 @@ def checked_tensor(tensor: Any, name: str = "tensor") -> CountTensor:
     return tensor
 
 
+def counts_like(axes: Sequence[Axis], tensor: Any, name: str = "tensor") -> CountTensor:
+    """Return a tensor with its times cut as those of a model's axes; refuse what is none."""
+    return with_bins_of(checked_tensor(tensor, name), axes)
+
+
 def cell_positions(axes: Sequence[Axis], cells: Any, unknown: Unknown = "error") -> Positions:
     """Return one row of positions per cell; -1 for an entity the model does not know.
+
+    Times are cut as those of the axes are.
 
     Parameters
     ----------
@@ -43,13 +55,54 @@ def cell_positions(axes: Sequence[Axis], cells: Any, unknown: Unknown = "error")
     unknown
         What to do with labels that are not on the axes: raise an error, or return -1.
     """
-    if unknown not in ("error", "prior"):
-        raise ParameterError(f"`unknown` must be 'error' or 'prior'; got {unknown!r}.")
+    choices = unknown_by_axis(axes, unknown)
     if isinstance(cells, CountTensor):
-        return _of_tensor(axes, cells, unknown)
+        return _of_tensor(axes, cells, choices)
     if _are_positions(cells):
         return _of_array(axes, np.asarray(cells))
-    return _of_frame(axes, cells, unknown)
+    return _of_frame(axes, cells, choices)
+
+
+def unknown_by_axis(
+    axes: Sequence[Axis], unknown: Any, known: Sequence[str] = ("error", "prior")
+) -> dict[str, str]:
+    """Return for each axis what is done with labels that are not on it.
+
+    Examples
+    --------
+    >>> axes = [Axis("user", ["ann"]), Axis("month", ["2024-05"])]
+    >>> unknown_by_axis(axes, {"month": "prior"})
+    {'user': 'error', 'month': 'prior'}
+    """
+    names = [axis.name for axis in axes]
+    by_axis = isinstance(unknown, Mapping)
+    given = dict(unknown) if by_axis else dict.fromkeys(names, unknown)
+    for name, choice in given.items():
+        if name not in names:
+            raise ParameterError(
+                f"`unknown` names {name!r}, which is not among the axes {listing(names)}."
+            )
+        if choice not in known:
+            words = " or ".join(map(repr, known))
+            where = f" of {name!r}" if by_axis else ""
+            raise ParameterError(f"`unknown`{where} must be {words}; got {choice!r}.")
+    return {name: given.get(name, "error") for name in names}
+
+
+def unknown_words(axes: Sequence[Axis], positions_NM: Positions) -> list[str]:
+    """Return, for each cell, the names of the axes of which its label is not known.
+
+    Examples
+    --------
+    >>> axes = [Axis("user", ["ann"]), Axis("month", ["2024-05"])]
+    >>> unknown_words(axes, np.array([[0, 0], [0, -1], [-1, -1]], np.int32))
+    ['', 'month', 'user,month']
+    """
+    unknown_NM = positions_NM < 0
+    kinds_UM, kind_N = np.unique(unknown_NM, axis=0, return_inverse=True)
+    names = [axis.name for axis in axes]
+    words = [",".join(names[m] for m in np.flatnonzero(kind_M)) for kind_M in kinds_UM]
+    return [words[kind] for kind in kind_N.reshape(-1).tolist()]
 
 
 def _are_positions(cells: Any) -> bool:
@@ -57,8 +110,8 @@ def _are_positions(cells: Any) -> bool:
     return listed or isinstance(cells, np.ndarray)
 
 
-def beside_cells(axes: Sequence[Axis], cells: Any, name: str, values_N: npt.NDArray[Any]) -> Any:
-    """Return a frame of cells, given as to `cell_positions`, with a column of values beside them.
+def beside_cells(axes: Sequence[Axis], cells: Any, beside: Mapping[str, Any]) -> Any:
+    """Return a frame of cells, given as to `cell_positions`, with columns of values beside them.
 
     A frame comes back as what it was: its columns, the order of its rows, and the index of pandas.
     A tensor's cells and positions become a pandas frame of their labels.
@@ -73,53 +126,57 @@ def beside_cells(axes: Sequence[Axis], cells: Any, name: str, values_N: npt.NDAr
         names = [axis.name for axis in axes]
     else:
         table = nw.from_native(cells).lazy().collect()
-        _refuse_column(name, table.columns)
+        _refuse_columns(beside, table.columns)
         frame = table.to_native()
         if nw.dependencies.is_pandas_like_dataframe(frame):
-            return frame.assign(**{name: values_N})
-        column = nw.new_series(name, values_N, backend=table.implementation)
-        return table.with_columns(column).to_native()
-    _refuse_column(name, names)
+            return frame.assign(**beside)
+        backend = table.implementation
+        series = [nw.new_series(name, list_, backend=backend) for name, list_ in beside.items()]
+        return table.with_columns(*series).to_native()
+    _refuse_columns(beside, names)
     decoded = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in columns]
-    return pa.table([*decoded, pa.array(values_N)], names=[*names, name]).to_pandas()
+    values = [pa.array(each) for each in beside.values()]
+    return pa.table([*decoded, *values], names=[*names, *beside]).to_pandas()
 
 
-def _refuse_column(name: str, columns: Sequence[str]) -> None:
-    if name in columns:
-        raise ParameterError(
-            f"the cells have a column {name!r} already, where the prediction would stand. Rename "
-            "it, or take the prediction as an array (output='array')."
-        )
+def _refuse_columns(beside: Iterable[str], columns: Sequence[str]) -> None:
+    for name in beside:
+        if name in columns:
+            raise ParameterError(
+                f"the cells have a column {name!r} already, where the prediction would stand. "
+                "Rename it, or take the prediction as an array (output='array')."
+            )
 
 
-def _of_tensor(axes: Sequence[Axis], tensor: CountTensor, unknown: Unknown) -> Positions:
-    names = [axis.name for axis in axes]
-    if set(tensor.names) != set(names):
+def _of_tensor(axes: Sequence[Axis], tensor: CountTensor, unknown: Mapping[str, str]) -> Positions:
+    sources = [column_for(axis, tensor.names) for axis in axes]
+    if set(tensor.names) != set(sources):
         raise LabelError(
-            f"the cells must have the model's axes {', '.join(names)}; got "
+            f"the cells must have the model's axes {', '.join(axis.name for axis in axes)}; got "
             f"{', '.join(tensor.names)}."
         )
     columns = []
-    for axis in axes:
-        given = tensor.axis(axis.name)
-        column = tensor.indices[:, tensor.axis_number(axis.name)]
+    for axis, source in zip(axes, sources, strict=True):
+        given = tensor.axis(source)
+        column = tensor.indices[:, tensor.axis_number(source)]
         if given != axis:
             used = np.unique(column)
             place = np.full(len(given), -1, np.int32)
-            place[used] = _find(axis, given.labels.take(used), unknown)
+            labels = binned_like(given.take(used), axis)
+            place[used] = _find(axis, labels, unknown[axis.name])
             column = place[column]
         columns.append(column)
     return np.stack(columns).T
 
 
-def _of_frame(axes: Sequence[Axis], frame: Any, unknown: Unknown) -> Positions:
-    table, _ = read_columns(frame, Request([axis.name for axis in axes]))
+def _of_frame(axes: Sequence[Axis], frame: Any, unknown: Mapping[str, str]) -> Positions:
+    orders = {axis.name: axis.order for axis in axes if axis.order and axis.order.column}
+    table, request = read_columns(frame, Request([axis.name for axis in axes], bins=orders))
     columns = []
     for axis in axes:
-        labels = plain_labels(table[axis.name].to_arrow(), axis=axis.name)
-        if axis.unit is not None:
-            labels = bins_of(labels, axis.unit, axis.name)
-        columns.append(_find(axis, labels, unknown))
+        given = table[request.column_of(axis.name)].to_arrow()
+        labels = bins_of(plain_labels(given, axis=axis.name), axis)
+        columns.append(_find(axis, labels, unknown[axis.name]))
     return np.stack(columns).T
 
 
@@ -140,7 +197,7 @@ def _of_array(axes: Sequence[Axis], array: npt.NDArray[Any]) -> Positions:
     return np.asfortranarray(array, dtype=np.int32)
 
 
-def _find(axis: Axis, labels: Any, unknown: Unknown) -> Positions:
+def _find(axis: Axis, labels: Any, unknown: str) -> Positions:
     if unknown == "prior":
         return axis.find(labels)[0]
     try:
@@ -148,5 +205,6 @@ def _find(axis: Axis, labels: Any, unknown: Unknown) -> Positions:
     except LabelError as error:
         raise LabelError(
             f"{error} Leave their cells out, or take them for average entities: predict, score and "
-            "surprise do so with unknown='prior'."
+            f"surprise do so with unknown='prior', or unknown={{{axis.name!r}: 'prior'}} for those "
+            "of this axis alone."
         ) from None

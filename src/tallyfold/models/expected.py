@@ -6,9 +6,9 @@ from typing import Any
 
 from tallyfold.errors import ParameterError
 from tallyfold.models.base import CountModel
-from tallyfold.models.cells import checked_tensor
+from tallyfold.models.cells import checked_tensor, counts_like
 
-__all__ = ["checked_model", "checked_tensor"]
+__all__ = ["checked_model", "checked_tensor", "counts_like"]
 
 
 def checked_model(model: Any) -> CountModel:

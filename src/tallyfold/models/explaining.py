@@ -13,7 +13,7 @@ from tallyfold.data.ordering import places_of
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.kernels import dispatch as kernels
-from tallyfold.models.cells import cell_positions, checked_tensor
+from tallyfold.models.cells import cell_positions, counts_like
 from tallyfold.models.component_tree import ComponentTree
 from tallyfold.models.parameters import check_parameters, integer, number
 from tallyfold.posterior.factors import Factors
@@ -37,7 +37,8 @@ def examples(
     import pandas as pd
 
     check_parameters({"top": top}, {"top": integer(1)})
-    positions_NM = np.asfortranarray(cell_positions(axes, checked_tensor(counts, "counts")))
+    counts = counts_like(axes, counts, "counts")
+    positions_NM = np.asfortranarray(cell_positions(axes, counts))
     chosen = _chosen_axes(factors, of)
     means = [factors.mean(name) for name in factors.names]
     own_N = kernels.cell_rates([mean[:, [component]] for mean in means], positions_NM)

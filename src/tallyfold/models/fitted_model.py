@@ -15,7 +15,16 @@ from tallyfold.data.seeds import fixed_seed
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import NoFactorsError, NotFittedError, ParameterError
 from tallyfold.models.card import Card
-from tallyfold.models.cells import Unknown, beside_cells, cell_positions, checked_tensor
+from tallyfold.models.cells import (
+    UNKNOWN,
+    Unknown,
+    beside_cells,
+    cell_positions,
+    checked_tensor,
+    counts_like,
+    unknown_by_axis,
+    unknown_words,
+)
 from tallyfold.models.components import HasComponents
 from tallyfold.models.count_groups import with_count_groups
 from tallyfold.models.fitted import Fitted
@@ -138,11 +147,12 @@ class FittedModel(HasComponents):
             ``"nonzero"``: how many, given that there is a count at all.
         unknown
             Labels the model does not know: an error, or ``"prior"`` to predict them as an average
-            entity of their axis.
+            entity of their axis; on some axes only: ``{"month": "prior"}``.
         output
             ``"array"``, or ``"frame"`` for the cells with a column ``"mean"`` or ``"median"``
             beside them: a frame as it was given, with all its columns and its index; of a tensor
-            or of positions, a pandas frame of labels.
+            or of positions, a pandas frame of labels. Where `unknown` allows ``"prior"``, a column
+            ``"unknown"`` names the axes, with commas between, of which a cell's label is unknown.
 
         Examples
         --------
@@ -166,7 +176,12 @@ class FittedModel(HasComponents):
         positions = cell_positions(self.axes_, cells, unknown)
         some = None if given is None else self._predictive(positions).given_positive()
         found = self._point(positions, point, some)
-        return found if output == "array" else beside_cells(self.axes_, cells, point, found)
+        if output == "array":
+            return found
+        beside: dict[str, Any] = {point: found}
+        if "prior" in unknown_by_axis(self.axes_, unknown).values():
+            beside[UNKNOWN] = unknown_words(self.axes_, positions)
+        return beside_cells(self.axes_, cells, beside)
 
     def probability(self, cells: Any, *, unknown: Unknown = "error") -> Floats:
         """Return the probability that there is a count at all, for models that know zeros."""
@@ -199,7 +214,13 @@ class FittedModel(HasComponents):
 
     def log_pmf(self, tensor: CountTensor, *, unknown: Unknown = "error") -> Floats:
         """Return the log predictive pmf of each non-zero cell of a tensor."""
-        positions = cell_positions(self.axes_, checked_tensor(tensor), unknown)
+        like = counts_like(self.axes_, tensor)
+        if like.nnz < tensor.nnz:
+            raise ParameterError(
+                f"times cut as the model's are make {like.nnz:,} cells of {tensor.nnz:,}. Read the "
+                "counts with axes=model.axes_, which cuts them, or take `score`, which does so."
+            )
+        positions = cell_positions(self.axes_, tensor, unknown)
         return self._predictive(positions).log_pmf(tensor.counts)
 
     def interval(self, cells: Any, level: float = 0.9, *, unknown: Unknown = "error") -> Ints:
@@ -339,7 +360,7 @@ class FittedModel(HasComponents):
         tree = self.posterior_.to_datatree(n_draws, seed)
         if tensor is None:
             return tree
-        return with_count_groups(tree, self.fitted_, checked_tensor(tensor), n_draws, seed)
+        return with_count_groups(tree, self.fitted_, counts_like(self.axes_, tensor), n_draws, seed)
 
 
 def refuse_y(y: object) -> None:

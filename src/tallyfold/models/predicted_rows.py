@@ -9,13 +9,21 @@ import numpy as np
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing, plain_labels, python_values
-from tallyfold.data.axis_order import AxisOrder
-from tallyfold.data.bins import bins_of, checked_bins, floor_times
+from tallyfold.data.bins import bins_of
 from tallyfold.data.labels import labels_in_type
+from tallyfold.data.problems import RowNumbers
+from tallyfold.data.request import Request
+from tallyfold.data.time_units import Bins
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.models.base import CountModel
-from tallyfold.models.cells import Positions, Unknown
-from tallyfold.models.parameters import check_parameters, number, one_of
+from tallyfold.models.cells import (
+    UNKNOWN,
+    Positions,
+    Unknown,
+    unknown_by_axis,
+    unknown_words,
+)
+from tallyfold.models.parameters import check_parameters, number
 
 COLUMNS = ("mean", "median", "low", "high")
 
@@ -26,7 +34,8 @@ def predicted_rows(
     *,
     level: float = 0.9,
     unknown: Unknown = "error",
-    bins: Mapping[str, str] | None = None,
+    bins: Bins | None = None,
+    tz: str | None = None,
     prefix: str = "",
 ) -> Iterator[pa.Table]:
     """Give tables of cells back with what a model predicts for each row.
@@ -41,10 +50,11 @@ def predicted_rows(
     level
         Of the predictive interval from `low` to `high`.
     unknown
-        Labels the model does not know: ``"error"``, or ``"prior"`` for an average entity.
-    bins
-        Time columns to round, as in `CountTensor.from_frame`. None: as the model's axes were; texts
-        that are labels of the axis, or no times, stay as they are.
+        Labels the model does not know: ``"error"``, or ``"prior"`` for an average entity; by axis,
+        such as ``{"month": "prior"}``.
+    bins, tz
+        How times are cut, as in `CountTensor.from_frame`, on axes of which the model does not know
+        it. All others are cut as the model's were.
     prefix
         What the new columns' names begin with.
 
@@ -52,7 +62,8 @@ def predicted_rows(
     ------
     pyarrow.Table
         The same columns, then mean, median, low and high; the mean alone from a model without a
-        distribution of counts.
+        distribution of counts. Where unknown labels are allowed, last a column ``unknown``: the
+        axes, with commas between, of which a row's label is not known.
 
     Examples
     --------
@@ -62,16 +73,16 @@ def predicted_rows(
     >>> next(predicted_rows(model, [tensor.to_frame("pyarrow")])).column_names[-4:]
     ['mean', 'median', 'low', 'high']
     """
-    check_parameters(
-        {"level": level, "unknown": unknown},
-        {"level": number(0, 1), "unknown": one_of("error", "prior")},
-    )
-    units = checked_bins(bins, [axis.name for axis in model.axes_])
+    check_parameters({"level": level}, {"level": number(0, 1)})
+    choices = unknown_by_axis(model.axes_, unknown)
+    request = Request.checked(model.axes_, None, bins, "sum", "error", tz)
     start = 0
     for table in tables:
-        positions = _positions(model.axes_, table, unknown, units, start)
-        columns = _predictions(model, positions, level)
-        for name, column in zip(COLUMNS, columns, strict=False):
+        positions = _positions(model.axes_, table, request, choices, start)
+        beside = dict(zip(COLUMNS, _predictions(model, positions, level), strict=False))
+        if "prior" in choices.values():
+            beside[UNKNOWN] = unknown_words(model.axes_, positions)
+        for name, column in beside.items():
             if prefix + name in table.column_names:
                 raise ParameterError(
                     f"the table has a column {prefix + name!r} already; give another `prefix`."
@@ -92,29 +103,21 @@ def _predictions(model: CountModel, positions: Positions, level: float) -> list[
 def _positions(
     axes: tuple[Axis, ...],
     table: pa.Table,
-    unknown: Unknown,
-    units: Mapping[str, AxisOrder],
+    request: Request,
+    unknown: Mapping[str, str],
     start: int,
 ) -> Positions:
-    columns = []
+    request, columns = request.of_table(table.column_names), []
     for axis in axes:
-        if axis.name not in table.column_names:
-            raise LabelError(
-                f"the table has no column {axis.name!r}; it has {listing(table.column_names, 20)}."
-            )
-        labels = _labels(
-            table.column(axis.name),
-            axis,
-            units[axis.name].unit if axis.name in units else None,
-            start,
-        )
-        columns.append(axis.find(labels)[0])
-        if unknown == "error":
-            _refuse_unknown(axis, table.column(axis.name), columns[-1], start)
+        given = table.column(request.column_of(axis.name))
+        cut = axis.with_order(request.bins.get(axis.name, axis.order))
+        columns.append(axis.find(_labels(given, cut, start))[0])
+        if unknown[axis.name] == "error":
+            _refuse_unknown(axis, given, columns[-1], start)
     return np.asfortranarray(np.stack(columns).T)
 
 
-def _labels(column: Any, axis: Axis, unit: str | None, start: int) -> pa.Array:
+def _labels(column: Any, axis: Axis, start: int) -> pa.Array:
     labels = plain_labels(column, axis=axis.name, allow_missing=True)
     missing = np.flatnonzero(labels.is_null(nan_is_null=True).to_numpy(zero_copy_only=False))
     if len(missing):
@@ -123,11 +126,7 @@ def _labels(column: Any, axis: Axis, unit: str | None, start: int) -> pa.Array:
             f"labels of axis {axis.name!r} must not be missing; {len(rows):,} are, in row "
             f"{listing(rows)}. Drop those rows or give them a label."
         )
-    if unit is not None:
-        floor_times(labels, unit, axis.name)  # what was said to be times must be
-    if unit is not None or axis.unit is not None:
-        labels = bins_of(labels, unit or axis.unit or "", axis.name)
-    return labels_in_type(labels, axis.labels.type)
+    return labels_in_type(bins_of(labels, axis, RowNumbers(start + 1)), axis.labels.type)
 
 
 def _refuse_unknown(axis: Axis, asked: Any, found: Any, start: int) -> None:
@@ -138,6 +137,7 @@ def _refuse_unknown(axis: Axis, asked: Any, found: Any, start: int) -> None:
     raise LabelError(
         f"axis {axis.name!r} has no label {listing(labels)}, in row {int(where[0]) + start + 1:,}"
         f"{' and others' if len(where) > 1 else ''}. It has {len(axis):,} labels such as "
-        f"{listing(python_values(axis.labels[:3]))}. unknown='prior' predicts unknown ones as an "
-        "average entity."
+        f"{listing(python_values(axis.labels[:3]))}. unknown='prior' predicts "
+        f"unknown ones as an average entity, unknown={{{axis.name!r}: 'prior'}} those of this axis "
+        "alone."
     )

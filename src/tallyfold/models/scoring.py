@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tallyfold.data.empty_cells import EmptyCells, draw_empty_cells, weighted_sum
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError
-from tallyfold.models.cells import Unknown, cell_positions, checked_tensor
+from tallyfold.models.cells import Unknown, cell_positions, counts_like
 from tallyfold.probability.distribution import CountDistribution
 from tallyfold.probability.mixture import CountMixture
 
@@ -94,7 +94,8 @@ def say_counts_only() -> None:
 
 def mean_log_score(model: FittedModel, tensor: CountTensor, unknown: Unknown) -> float:
     """Return the score of a tensor's cells; see `CountModel.score`."""
-    if checked_tensor(tensor).nnz == 0:
+    tensor = counts_like(model.axes_, tensor)
+    if tensor.nnz == 0:
         raise DataError("the tensor has no non-zero cell; there is nothing to score.")
     predictive = model.predictive(tensor, unknown=unknown)
     if tensor.part is None and knows_zeros(model, predictive):

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallyfold.data.axis import listing
-from tallyfold.data.bins import TIME_REMEDY, TIME_WANTED
+from tallyfold.data.bins import BINNED_REMEDY, BINNED_WANTED, TIME_REMEDY, TIME_WANTED
 from tallyfold.data.cells import COUNT_REMEDY, MAX_COUNT
-from tallyfold.data.formats.sql import Source
+from tallyfold.data.formats.cutting import add_cut, cut_of, other_unit_of
+from tallyfold.data.formats.sql import INTEGERS, Source
 from tallyfold.data.missing import OTHER_WAYS
 from tallyfold.data.problems import SHOWN, Problems
 from tallyfold.data.request import Request
+from tallyfold.data.time_units import CYCLES, UNITS
 from tallyfold.errors import CountError, DataError, LabelError
 
 if TYPE_CHECKING:
@@ -22,10 +24,6 @@ if TYPE_CHECKING:
 DURATION = "DURATION"
 """A type that Arrow has, and DuckDB takes for integers."""
 FLOATS = {"FLOAT", "DOUBLE"}
-INTEGERS = {
-    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
-    "UBIGINT", "UHUGEINT",
-}  # fmt: skip
 
 
 class Fault(NamedTuple):
@@ -41,7 +39,8 @@ class Fault(NamedTuple):
 def row_faults(source: Source, request: Request, is_text: bool) -> list[Fault]:
     """List what no row of this table may be; of a column, a row has the first that applies."""
     faults = []
-    for name in request.axes:
+    for axis in request.axes:
+        name = request.column_of(axis)
         if source.types[name] == DURATION:
             raise LabelError(
                 f"labels of axis {name!r} must be text, numbers, booleans, dates or times; the "
@@ -51,11 +50,8 @@ def row_faults(source: Source, request: Request, is_text: bool) -> list[Fault]:
         if request.missing == "error":
             what = f"labels of axis {name!r} must not be missing"
             faults.append(Fault(name, missing, LabelError, what, OTHER_WAYS))
-        if name in request.bins:
-            time = time_of(source, name)
-            no_time = f"NOT ({missing}) AND ({time} IS NULL OR NOT isfinite({time}))"
-            what = TIME_WANTED.format(name)
-            faults.append(Fault(name, no_time, LabelError, what, TIME_REMEDY))
+        if axis in request.bins:
+            faults += _no_bins(source, request, axis, missing)
     value = request.count_column
     if value is None:
         return faults
@@ -66,6 +62,19 @@ def row_faults(source: Source, request: Request, is_text: bool) -> list[Fault]:
             "holds the counts, or use value=None to count rows."
         )
     return faults + _bad_counts(source, value)
+
+
+def _no_bins(source: Source, request: Request, axis: str, missing: str) -> list[Fault]:
+    """List what a time to be cut may not be: a label of bins of another unit, or no time at all."""
+    name, own = request.column_of(axis), request.bins[axis].unit or ""
+    no_time = f"NOT ({missing}) AND {cut_of(source, request, axis)} IS NULL"
+    faults = []
+    for unit in [*UNITS, *CYCLES]:
+        if unit != own and (condition := other_unit_of(source, request, axis, unit)) != "false":
+            what = BINNED_WANTED.format(name, own) + f", not labels of bins by {unit}"
+            remedy = BINNED_REMEDY.format(own)
+            faults.append(Fault(name, f"{no_time} AND {condition}", LabelError, what, remedy))
+    return [*faults, Fault(name, no_time, LabelError, TIME_WANTED.format(name), TIME_REMEDY)]
 
 
 def lacking_of(source: Source, request: Request) -> str:
@@ -91,6 +100,8 @@ def find_faults(
                 f"{file!r} has no column {listing(missing)}; it has "
                 f"{listing(list(source.types), 20)}."
             )
+        for axis in request.bins:
+            add_cut(connection, source, request, axis)
         before: dict[str, list[str]] = {}
         for fault in row_faults(source, request, form.is_text):
             earlier = before.setdefault(fault.column, [lacking_of(source, request)])
@@ -118,18 +129,6 @@ def number_of(source: Source, name: str) -> str:
     """Write a column as a number: as it is, or NULL where a text is none."""
     column, kind = source.columns[name], source.types[name]
     return f"TRY_CAST({column} AS DOUBLE)" if kind == "VARCHAR" else column
-
-
-def time_of(source: Source, name: str) -> str:
-    """Write a column as a time in UTC; NULL where it is none."""
-    column, kind = source.columns[name], source.types[name]
-    if kind == "VARCHAR":
-        return f"(TRY_CAST({column} AS TIMESTAMPTZ) AT TIME ZONE 'UTC')"
-    if "WITH TIME ZONE" in kind:
-        return f"({column} AT TIME ZONE 'UTC')"
-    if kind == "TIMESTAMP_NS":  # a cast would round times before 1970 up
-        return f"make_timestamp(CAST(floor(epoch_ns({column})::HUGEINT / 1000) AS BIGINT))"
-    return f"TRY_CAST({column} AS TIMESTAMP)"
 
 
 class Found(NamedTuple):

@@ -11,7 +11,9 @@ from types import EllipsisType
 
 import pyarrow as pa
 
-from tallyfold.data.axis import listing
+from tallyfold.data.axis import Axis, listing
+from tallyfold.data.axis_order import Ordered
+from tallyfold.data.declared_order import checked_ordered, with_order
 from tallyfold.data.formats.positions import Npz, Tns
 from tallyfold.data.formats.sql import connected, duckdb_errors
 from tallyfold.data.formats.table import (
@@ -26,7 +28,8 @@ from tallyfold.data.formats.table import (
 )
 from tallyfold.data.formats.writing import COMPRESSIONS, label_tables, write_tables, written_whole
 from tallyfold.data.request import Request, check_choices, check_columns
-from tallyfold.data.tensor import BinUnit, CountTensor, Missing, Repeated
+from tallyfold.data.tensor import CountTensor, Missing, Repeated
+from tallyfold.data.time_units import Bins
 from tallyfold.errors import FormatError, ParameterError
 
 FORMATS: dict[str, TableFormat | Npz | Tns] = {
@@ -48,12 +51,14 @@ PathLike = str | os.PathLike[str]
 
 def read_counts(
     path: PathLike | Sequence[PathLike],
-    axes: Sequence[str] | None = None,
+    axes: Sequence[str | Axis] | None = None,
     value: str | EllipsisType | None = ...,
     *,
     repeated: Repeated = "sum",
     missing: Missing = "error",
-    bins: Mapping[str, BinUnit] | None = None,
+    bins: Bins | None = None,
+    tz: str | None = None,
+    ordered: Ordered | None = None,
     min_nonzeros: Mapping[str, int] | None = None,
     top: Mapping[str, int] | None = None,
     delimiter: str | None = None,
@@ -71,11 +76,12 @@ def read_counts(
     axes
         The columns whose labels make up the axes, in order. Leave it out to read back a file
         that `write_counts` made, with its labels, their order and types. For ``.tns`` files,
-        which have no column names, it names the axes.
+        which have no column names, it names the axes. An axis, such as those of ``model.axes_``,
+        stands for its column, and times are cut as its were.
     value
         The column that holds the counts; None counts rows. It may be left out where there is no
         column called ``"count"``.
-    repeated, missing, bins, min_nonzeros, top
+    repeated, missing, bins, tz, ordered, min_nonzeros, top
         As in `CountTensor.from_frame`. The last row is that of the last file, in the order in which
         files are named; those of a folder or a pattern are sorted by name.
     delimiter
@@ -101,18 +107,22 @@ def read_counts(
     form = FORMATS[ending]
     asked_missing = None if missing == "error" else missing
     if isinstance(form, Npz | Tns):
-        given = {"bins": bins, "delimiter": delimiter, "memory_limit": memory_limit}
+        given = {"bins": bins, "tz": tz, "delimiter": delimiter, "memory_limit": memory_limit}
         given |= {"value": None if value is ... else value, "missing": asked_missing}
         _check_whole_file(files, ending, given)
-        tensor = form.read(files[0], axes, repeated)
+        named = [one.name if isinstance(one, Axis) else one for one in axes or ()] or None
+        tensor = form.read(files[0], named, repeated)
     else:
         form = _with_delimiter(form, delimiter)
         if axes is None:
-            _check_whole_file(files, ending, {"bins": bins, "missing": asked_missing})
+            _check_whole_file(files, ending, {"bins": bins, "tz": tz, "missing": asked_missing})
             tensor = read_own_table(form, files[0], memory_limit)
         else:
-            request = Request.checked(axes, value, bins, repeated, missing)
+            request = Request.checked(axes, value, bins, repeated, missing, tz, ordered)
             tensor = read_table(form, files, request, memory_limit)
+    if not isinstance(form, TableFormat) or axes is None:
+        binned = [axis.name for axis in tensor.axes if axis.unit is not None]
+        tensor = with_order(tensor, checked_ordered(ordered, tensor.names, binned))
     return tensor.filter(min_nonzeros=min_nonzeros, top=top)
 
 

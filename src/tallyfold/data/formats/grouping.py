@@ -19,11 +19,13 @@ import pyarrow.compute as pc
 
 from tallyfold.data.axis import Axis, check_size, plain_labels
 from tallyfold.data.axis_order import AxisOrder
-from tallyfold.data.bins import time_labels
+from tallyfold.data.bins import bin_labels
 from tallyfold.data.cells import MAX_COUNT, whole_means
+from tallyfold.data.declared_order import with_order
 from tallyfold.data.events import ONE_OF_MANY, tensor_from_rows
-from tallyfold.data.formats.faults import Fault, lacking_of, missing_of, number_of, time_of
-from tallyfold.data.formats.sql import Source, literal
+from tallyfold.data.formats.cutting import add_cut, cut_of
+from tallyfold.data.formats.faults import Fault, lacking_of, missing_of, number_of
+from tallyfold.data.formats.sql import Source
 from tallyfold.data.labels import sorted_order
 from tallyfold.data.missing import MissingRows, named_missing
 from tallyfold.data.request import Request
@@ -78,11 +80,13 @@ def group_rows(
     """
     labels = []
     for number, name in enumerate(request.axes):
-        label = source.columns[name]
+        column = request.column_of(name)
+        label = source.columns[column]
         if name in request.bins:
-            label = f"date_trunc({literal(request.bins[name].unit or '')}, {time_of(source, name)})"
+            add_cut(connection, source, request, name)
+            label = cut_of(source, request, name)
         elif request.missing != "error":
-            label = f"CASE WHEN {missing_of(source, name)} THEN NULL ELSE {label} END"
+            label = f"CASE WHEN {missing_of(source, column)} THEN NULL ELSE {label} END"
         labels.append(f"{label} AS x{number}")
     faulty = " OR ".join(f"({fault.condition})" for fault in faults) or "false"
     groups = ", ".join(f"x{number}" for number in range(len(labels)))
@@ -137,7 +141,8 @@ def without_missing(connection: Any, request: Request) -> tuple[Grouped, Missing
     sums += ["uncounted", f"CASE WHEN {lacking} THEN times + uncounted ELSE uncounted END"]
     wanted = ", ".join(f"CAST(coalesce(sum({one}), 0) AS BIGINT)" for one in sums)
     *columns, missing.rows = connection.execute(f"SELECT {wanted} FROM cells").fetchall()[0]
-    missing.columns.update(dict(zip(request.columns, columns, strict=False)))
+    names = [*map(request.column_of, request.axes), *request.columns[-1:]]
+    missing.columns.update(dict(zip(names, columns, strict=False)))
     connection.execute(f"DELETE FROM cells WHERE {lacking} OR times = 0")
     query = "SELECT count(*), coalesce(max(times), 0), false FROM cells"
     left = Grouped(*connection.execute(query).fetchall()[0])
@@ -216,9 +221,7 @@ def tensor_of_groups(
     axes, positions = [], []
     for number, name in enumerate(request.axes):
         labels = _distinct_labels(connection, number, name, named=request.missing == "label")
-        if name in request.bins:
-            labels = time_labels(labels, request.bins[name].unit or "", name)
-        elif is_text and known is None:
+        if name not in request.bins and is_text and known is None:
             labels = natural_labels(labels)
         axis, position = _axis_of(
             name, labels, known[number] if known else None, request.bins.get(name)
@@ -226,7 +229,7 @@ def tensor_of_groups(
         axes.append(axis)
         positions.append(position)
     codes, counts = _fetch_cells(connection, positions, request)
-    return tensor_from_rows(axes, codes, counts, dropped=dropped)
+    return with_order(tensor_from_rows(axes, codes, counts, dropped=dropped), request.ordered)
 
 
 def _repeated_cells(connection: Any, shown: str, n_axes: int) -> LabelError:
@@ -282,6 +285,8 @@ def _axis_of(
     position[places] = np.arange(len(places), dtype=np.int32)
     if np.any(position[:-1] > position[1:]):  # DuckDB sorts most labels as we do: spare the copy
         labels = labels.take(pa.array(places))
+    if order is not None:
+        labels = bin_labels(labels, order.unit or "", name)
     return Axis.of_distinct(name, named_missing(labels, name), order), position
 
 

@@ -24,6 +24,13 @@ REMEDIES = {
 """What to do, by a word of DuckDB's complaint."""
 
 
+INTEGERS = {
+    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
+    "UBIGINT", "UHUGEINT",
+}  # fmt: skip
+"""What DuckDB calls whole numbers."""
+
+
 class Source(NamedTuple):
     """A table as DuckDB reads it.
 

@@ -136,7 +136,7 @@ def _read_table(
 ) -> CountTensor:
     shown = shown_files(files)
     with sql.duckdb_errors(shown), sql.connected(memory_limit) as connection:
-        source = form.source(connection, files, request.columns)
+        source = form.source(connection, files, request.wanted)
         request = request.of_table(list(source.types))
         faults = row_faults(source, request, form.is_text)
         grouped = group_rows(connection, source, request, faults)

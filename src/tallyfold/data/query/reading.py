@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tallyfold.data.axis import listing, plain_type
-from tallyfold.data.bins import floor_times
+from tallyfold.data.axis import Axis, listing, plain_type
+from tallyfold.data.axis_order import Ordered
+from tallyfold.data.bins import bin_starts
 from tallyfold.data.cells import whole_counts
 from tallyfold.data.formats.grouping import group_batches, tensor_of_groups
 from tallyfold.data.formats.sql import connected, duckdb_errors
@@ -21,7 +22,8 @@ from tallyfold.data.missing import MissingRows, check_present
 from tallyfold.data.problems import Problems, RowNumbers
 from tallyfold.data.query.databases import answer_to
 from tallyfold.data.request import Request
-from tallyfold.data.tensor import BinUnit, CountTensor, Missing, Repeated
+from tallyfold.data.tensor import CountTensor, Missing, Repeated
+from tallyfold.data.time_units import Bins
 from tallyfold.errors import CountError, DataError, LabelError, ParameterError
 
 _TYPE_KEYS = (b"tallyfold:type", b"POSTGRESQL:type", b"ADBC:postgresql:typname")
@@ -30,12 +32,14 @@ _TYPE_KEYS = (b"tallyfold:type", b"POSTGRESQL:type", b"ADBC:postgresql:typname")
 def read_query(
     connection_or_uri: str | os.PathLike[str] | Any,
     sql: str,
-    axes: Sequence[str],
+    axes: Sequence[str | Axis],
     value: str | EllipsisType | None = ...,
     *,
     repeated: Repeated = "sum",
     missing: Missing = "error",
-    bins: Mapping[str, BinUnit] | None = None,
+    bins: Bins | None = None,
+    tz: str | None = None,
+    ordered: Ordered | None = None,
     min_nonzeros: Mapping[str, int] | None = None,
     top: Mapping[str, int] | None = None,
     memory_limit: str | None = None,
@@ -54,7 +58,7 @@ def read_query(
         was opened here changes nothing in the database and is closed.
     sql
         One query, such as ``"SELECT who, what FROM events"``.
-    axes, value, repeated, missing, bins, min_nonzeros, top
+    axes, value, repeated, missing, bins, tz, ordered, min_nonzeros, top
         As in `read_counts`; columns are those of the answer. The last row is the last that the
         database gives: its order is decided by ``ORDER BY`` only.
     memory_limit
@@ -71,7 +75,7 @@ def read_query(
     3
     >>> connection.close()
     """
-    request = Request.checked(axes, value, bins, repeated, missing)
+    request = Request.checked(axes, value, bins, repeated, missing, tz, ordered)
     if not isinstance(sql, str) or not sql.strip():
         raise ParameterError(f"`sql` must be a query such as 'SELECT ...'; got {sql!r}.")
     with answer_to(sql, connection_or_uri, request.columns, memory_limit) as answer:
@@ -94,7 +98,7 @@ def _checked_columns(names: Sequence[str], request: Request) -> Request:
     """Decide on the column of counts; refuse columns the answer lacks or has twice."""
     if not names:
         raise ParameterError("`sql` must be a query that gives rows; it gives no columns.")
-    request = request.of_table(names)
+    request = request.of_table(names, own=False)
     twice = [name for name in request.columns if names.count(name) > 1]
     if twice:
         raise LabelError(
@@ -134,13 +138,13 @@ def _checked_batch(
     batch: pa.RecordBatch, request: Request, rows: RowNumbers, problems: Problems
 ) -> pa.RecordBatch:
     columns: dict[str, pa.Array] = {}
-    for number, name in enumerate(request.columns):
-        field, values = batch.schema.field(number), batch.column(number)
-        if name == request.count_column:
-            counts = _counts(field, values, name, rows, problems)
-            columns["n"] = pa.array(counts)
-        else:
-            columns[f"k{number}"] = _labels(field, values, name, request, rows, problems)
+    for number, axis in enumerate(request.axes):
+        place = request.columns.index(request.column_of(axis))
+        given = batch.schema.field(place), batch.column(place)
+        columns[f"k{number}"] = _labels(*given, axis, request, rows, problems)
+    if (name := request.count_column) is not None:
+        counts = _counts(batch.schema.field(-1), batch.column(-1), name, rows, problems)
+        columns["n"] = pa.array(counts)
     if problems:
         return batch
     if request.repeated == "last":
@@ -151,11 +155,12 @@ def _checked_batch(
 def _labels(
     field: pa.Field,
     values: pa.Array,
-    name: str,
+    axis: str,
     request: Request,
     rows: RowNumbers,
     problems: Problems,
 ) -> pa.Array:
+    name = request.column_of(axis)
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     kind, extension = _type_name(field), _extension(field)
@@ -176,10 +181,8 @@ def _labels(
         check_present(values, name, "row", rows, problems)
     elif pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
-    order = request.bins.get(name)
-    if order is None:
-        return values
-    return floor_times(values, order.unit or "", name, rows, problems)
+    order = request.bins.get(axis)
+    return values if order is None else bin_starts(values, order, name, rows, problems)
 
 
 def _counts(

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 
 import tallyfold as tf
 from tallyfold.data.summary import Dropped
-from tallyfold.data.tensor import BinUnit
-from tallyfold.data.time_units import UNITS
+from tallyfold.data.time_units import UNITS, BinUnit
 from tallyfold.errors import DataError, DroppedWarning, ParameterError
 from tallyfold.paper.datasets import records
 from tallyfold.paper.datasets.reader import Reader, Unfit, one_file
@@ -93,7 +92,8 @@ def build_video_rating(
     if ratings.empty:
         raise DataError(reader.nothing_left())
     table = _latest(reader, ratings, unit)
-    return tf.CountTensor.from_frame(table, ["user", "video", unit], "stars", bins={unit: unit})
+    bins: dict[str, BinUnit] = {unit: unit}
+    return tf.CountTensor.from_frame(table, ["user", "video", unit], "stars", bins=bins)
 
 
 def _latest(reader: Reader, ratings: pd.DataFrame, unit: str) -> pa.Table:

@@ -9,7 +9,7 @@ import numpy as np
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError
 from tallyfold.models.base import CountModel
-from tallyfold.models.expected import checked_model, checked_tensor
+from tallyfold.models.expected import checked_model, counts_like
 from tallyfold.models.parameters import check_parameters, integer
 from tallyfold.report.plots.style import COLOURS, PALE_INK, Floats, drawing, finish
 
@@ -116,7 +116,8 @@ def mean_pit(model: CountModel, test: CountTensor, level_B: Floats) -> Floats:
     All is given that there is a count, as the cells that a tensor stores have one.
     """
     checked_model(model)
-    if not checked_tensor(test, "test").nnz:
+    test = counts_like(model.axes_, test, "test")
+    if not test.nnz:
         raise DataError("the tensor has no non-zero cell; there is nothing to compare with.")
     predictive = model.predictive(test).given_positive()
     below_N, up_to_N = predictive.cdf(test.counts - 1), predictive.cdf(test.counts)
