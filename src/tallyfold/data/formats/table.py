@@ -19,7 +19,12 @@ import pyarrow as pa
 from tallyfold.data.axis import Axis, listing
 from tallyfold.data.formats import sql, writing
 from tallyfold.data.formats.faults import DURATION, find_faults, row_faults
-from tallyfold.data.formats.grouping import group_rows, tensor_of_groups, without_missing
+from tallyfold.data.formats.grouping import (
+    Grouped,
+    group_rows,
+    tensor_of_groups,
+    without_missing,
+)
 from tallyfold.data.missing import MissingRows
 from tallyfold.data.request import Request, check_columns
 from tallyfold.data.tensor import CountTensor
@@ -107,7 +112,7 @@ def read_table(
     try:
         return _read_table(form, files, request, memory_limit, known)
     except FormatError as error:
-        if form.longest_line or LINE_TOO_LONG not in str(error.__cause__):
+        if not line_too_long(form, error):
             raise
     return _read_table(form.with_longer_lines(), files, request, memory_limit, known)
 
@@ -138,13 +143,7 @@ def _read_table(
     with sql.duckdb_errors(shown), sql.connected(memory_limit) as connection:
         source = form.source(connection, files, request.wanted)
         request = request.of_table(list(source.types))
-        faults = row_faults(source, request, form.is_text)
-        grouped = group_rows(connection, source, request, faults)
-        if grouped.faulty:
-            raise find_faults(connection, form, files, request)
-        missing = MissingRows()
-        if request.missing == "drop":
-            grouped, missing = without_missing(connection, request)
+        grouped, missing = grouped_rows(connection, form, files, source, request)
         return tensor_of_groups(
             connection,
             grouped,
@@ -154,6 +153,29 @@ def _read_table(
             known=known,
             dropped=missing.records(),
         )
+
+
+def grouped_rows(
+    connection: Any,
+    form: TableFormat,
+    files: list[str],
+    source: sql.Source,
+    request: Request,
+    table: str = "TEMP TABLE",
+) -> tuple[Grouped, MissingRows]:
+    """Make the table ``cells`` of the rows of files; refuse rows that are at fault."""
+    faults = row_faults(source, request, form.is_text)
+    grouped = group_rows(connection, source, request, faults, table=table)
+    if grouped.faulty:
+        raise find_faults(connection, form, files, request)
+    if request.missing == "drop":
+        return without_missing(connection, request)
+    return grouped, MissingRows()
+
+
+def line_too_long(form: TableFormat, error: FormatError) -> bool:
+    """Tell whether a line was too long that the format could read if it was told to."""
+    return not form.longest_line and LINE_TOO_LONG in str(error.__cause__)
 
 
 def shown_files(files: Sequence[str]) -> str:
