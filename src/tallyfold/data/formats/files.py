@@ -116,7 +116,7 @@ def read_counts(
         _check_axes_of_store(store, axes)
         tensor = with_order(store.tensor(), checked_ordered(ordered, store.names))
         return tensor.filter(min_nonzeros=min_nonzeros, top=top)
-    files, ending = resolved_files(path)
+    files, ending = resolved_files(path)  # type: ignore[arg-type]  # stores have been read
     form = FORMATS[ending]
     if isinstance(form, Npz | Tns):
         given = {"bins": bins, "tz": tz, "delimiter": delimiter, "memory_limit": memory_limit}

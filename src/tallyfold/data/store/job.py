@@ -42,10 +42,10 @@ def _plain(value: object) -> Any:
 def finished(folder: Path, job: Mapping[str, Any]) -> bool:
     """Tell whether a folder holds the store that a job makes; refuse anything but its remains."""
     if (folder / MANIFEST).exists():
-        known = Manifest.read(folder)[0].job
-        if known != job:
+        made = Manifest.read(folder)[0].job
+        if made != job:
             raise StorageError(
-                f"{str(folder)!r} holds a finished store of another job: {_difference(known, job)}."
+                f"{str(folder)!r} holds a finished store of another job: {_difference(made, job)}."
                 " Choose another folder, or remove that store first."
             )
         shutil.rmtree(folder / BUILDING, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Labels of an axis in a file that is mapped into memory: only those that are asked for are read."""
+"""Labels of an axis in a file that is mapped into memory: only what is asked for is read."""
 
 from __future__ import annotations
 

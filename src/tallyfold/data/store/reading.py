@@ -70,7 +70,7 @@ def open_store(path: str | os.PathLike[str]) -> Store:
 
 
 class Store:
-    """Counts on disk: shards of cells sorted by the longest axis, and label tables. See `open_store`.
+    """Counts on disk: shards of cells sorted by the longest axis, and label tables.
 
     Nothing but the manifest is read until it is asked for. Each file is checked, by its size and
     checksum, the first time that it is read.
@@ -152,7 +152,9 @@ class Store:
         return self.axes[axis_number(self.axes, name)]
 
     def __repr__(self) -> str:
-        axes = " x ".join(f"{name} {size:,}" for name, size in zip(self.names, self.shape))
+        axes = " x ".join(
+            f"{name} {size:,}" for name, size in zip(self.names, self.shape, strict=True)
+        )
         size = math.prod(self.shape)
         told = [f"{self.nnz:,} non-zeros", f"total {self.total:,}"]
         if size:
@@ -235,7 +237,7 @@ class Store:
     def _shard_rows(self) -> Iterator[tuple[int, Shard]]:
         """Yield each shard with the number of its first cell among all."""
         starts = accumulate((shard.rows for shard in self.shards), initial=0)
-        yield from zip(starts, self.shards)
+        yield from zip(starts, self.shards, strict=False)
 
     def _row_groups(self, start: int, stop: int, columns: list[str]) -> Iterator[tuple[int, Any]]:
         """Yield the row groups that have some of these cells, and the number of their first."""
