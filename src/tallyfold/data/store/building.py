@@ -28,11 +28,13 @@ from tallyfold.data.summary import Dropped
 from tallyfold.data.temporaries import clear_abandoned
 from tallyfold.data.tensor import CountTensor, Missing, Repeated
 from tallyfold.data.time_units import Bins
-from tallyfold.errors import ParameterError, StorageError, TallyfoldError
+from tallyfold.errors import DataError, ParameterError, StorageError, TallyfoldError
 
 SHARDS = 16
 MOST_SHARDS = 100_000
 DATABASE = "cells.duckdb"
+TORN = ("could not read", "not a valid", "corrupt", "checksum", "failed to load")
+"""Words of DuckDB's complaints about a database that was not written whole."""
 
 
 class StoreProgress(NamedTuple):
@@ -155,7 +157,7 @@ class _Building:
         spill = self.building / "spill"
         shutil.rmtree(spill, ignore_errors=True)
         spill.mkdir()
-        database = str(self.building / DATABASE)
+        database = self._sound_database()
         try:
             with sql.connected(self.memory_limit, database, str(spill)) as self.connection:
                 self.connection.execute(
@@ -164,14 +166,33 @@ class _Building:
                 try:
                     manifest = self._stages(shards)
                 except TallyfoldError as error:
-                    if isinstance(error, StorageError) or self._known("grouped") is not None:
-                        raise
-                    (self.building / JOB).unlink()  # there is nothing to go on with
+                    if self._is_hopeless(error):
+                        (self.building / JOB).unlink()
                     raise
             self._finish(manifest)
         finally:
             if not (self.building / JOB).exists():
                 shutil.rmtree(self.building, ignore_errors=True)
+
+    def _sound_database(self) -> str:
+        """Return the database to go on with; one that a full disk has torn is begun afresh."""
+        import duckdb
+
+        database = self.building / DATABASE
+        try:
+            duckdb.connect(str(database)).close()
+        except duckdb.Error as error:
+            if not any(word in str(error).lower() for word in TORN):
+                raise
+            for file in self.building.glob(f"{DATABASE}*"):
+                file.unlink()
+        return str(database)
+
+    def _is_hopeless(self, error: TallyfoldError) -> bool:
+        """Tell whether the same call would fail again, or would find nothing to go on with."""
+        if isinstance(error, DataError | ParameterError):
+            return True
+        return not isinstance(error, StorageError) and self._known("grouped") is None
 
     def _stages(self, shards: int) -> Manifest:
         grouped = self._stage("grouped", self._group, "rows grouped")
@@ -216,12 +237,13 @@ class _Building:
     def _code(self, shards: int) -> dict[str, Any]:
         axes, dropped, part = self.counts.code(self.connection, self.building)
         names = [axis.name for axis in axes]
+        counted = count_column(names)
         sizes = [len(axis) for axis in axes]
         query = "SELECT count(*), CAST(coalesce(sum(n), 0) AS BIGINT) FROM coded"
         nnz, total = self.connection.execute(query).fetchone()
         return {
             "axes": [self._stored(number, axis) for number, axis in enumerate(axes)],
-            "count_column": count_column(names),
+            "count_column": counted,
             "runs": runs_of(self.connection, sizes.index(max(sizes)), shards),
             "nnz": nnz,
             "total": total,

@@ -36,7 +36,7 @@ def own_range(store: Store, group: ProcessGroup) -> CountTensor:
             "the processes have opened different stores, or one was written anew meanwhile. Give "
             "all of them the same folder, and begin again."
         )
-    return part if store.manifest.longest == 0 else _in_order(part, group)
+    return part if store.manifest.longest == 0 or store.nnz == 0 else _in_order(part, group)
 
 
 def all_or_none(group: ProcessGroup, work: Callable[[], T]) -> T:
