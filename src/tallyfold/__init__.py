@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from tallyfold.data.split import split_entities as split_entities
     from tallyfold.data.split import split_time as split_time
     from tallyfold.data.split import subsample as subsample
+    from tallyfold.data.store import Store as Store
+    from tallyfold.data.store import open_store as open_store
+    from tallyfold.data.store import write_store as write_store
     from tallyfold.data.tensor import CountTensor as CountTensor
     from tallyfold.evaluation.backtest import backtest as backtest
     from tallyfold.evaluation.compare import compare as compare
@@ -80,6 +83,7 @@ _NAMES = {
     "tallyfold.data.query": ["read_query"],
     "tallyfold.data.simulate": ["simulate"],
     "tallyfold.data.split": ["k_folds", "split", "split_entities", "split_time", "subsample"],
+    "tallyfold.data.store": ["Store", "open_store", "write_store"],
     "tallyfold.data.tensor": ["CountTensor"],
     "tallyfold.evaluation.backtest": ["backtest"],
     "tallyfold.evaluation.compare": ["compare"],

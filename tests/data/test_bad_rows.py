@@ -115,8 +115,8 @@ def test_grouping_in_passes_drops_the_same(tmp_path, monkeypatch):
     whole = tf.read_counts(tmp_path / "x.csv", bad="drop", **HOW)
     group_in = grouping._group_in
 
-    def in_more(connection, grouped, groups, passes, *, last):
-        return passes > 1 and group_in(connection, grouped, groups, passes, last=last)
+    def in_more(connection, made, grouped, groups, passes, *, last):
+        return passes > 1 and group_in(connection, made, grouped, groups, passes, last=last)
 
     monkeypatch.setattr(grouping, "_group_in", in_more)
     some = tf.read_counts(tmp_path / "x.csv", bad="drop", **HOW)

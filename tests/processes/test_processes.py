@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.processes import fits, quarrels
+from tests.processes import fits, quarrels, stores
 
 import tallyfold as tf
 from tallyfold.cli import main
@@ -42,6 +42,21 @@ def test_processes_that_were_given_different_things_are_refused_alike():
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = ENVIRONMENT | {"TALLYFOLD_PROCESS_TIMEOUT": "4", "PYTHONPATH": path}
     subprocess.run(command, check=True, env=environment, timeout=PATIENCE)
+
+
+def test_processes_read_their_own_ranges_of_a_store_and_leave_what_one_leaves(tmp_path):
+    for longest in stores.LONGEST:
+        tf.write_store(stores.tensor(longest), tmp_path / f"store-{longest}", shards=4)
+    command = [*TORCHRUN, "2", stores.__file__, str(tmp_path)]
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    subprocess.run(command, check=True, env=ENVIRONMENT | {"PYTHONPATH": path}, timeout=PATIENCE)
+    for longest in stores.LONGEST:
+        for name in stores.NAMES:
+            found = np.load(tmp_path / f"{name}-{longest}.npz")
+            whole = stores.tensor(longest)
+            alone = stores.numbers_of_fit(name, whole, whole)
+            for key, value in alone.items():
+                np.testing.assert_allclose(found[key], value, rtol=1e-6, atol=1e-9, err_msg=key)
 
 
 @pytest.mark.parametrize(
@@ -142,6 +157,34 @@ def test_the_command_line_starts_processes_and_one_of_them_writes(events, tmp_pa
     assert one.axes_ == two.axes_
     for axis in one.posterior_.names:
         np.testing.assert_allclose(two.posterior_.mean(axis), one.posterior_.mean(axis), rtol=1e-4)
+
+
+def test_the_command_line_shares_a_store(events, tmp_path):
+    """One process gives the bits of the plain file, two the same model; the second reads a half."""
+    place, names = tmp_path / "store", ["axis_0", "axis_1", "axis_2"]
+    tf.write_store(events, place, names, "count", shards=4)
+    more = ["--model", "bptf", "--components", "3", "--max-iter", "20", "--zeros", "missing"]
+    fit_here(events, tmp_path / "plain", *more, iterations=20)
+    words = ["fit", str(place), *more, "--set", "tol=0", "--set", "validation=none"]
+    with pytest.raises(SystemExit):
+        main([*words, "--out", str(tmp_path / "one")])
+    command = [sys.executable, "-m", "tallyfold", *words, "--out", str(tmp_path / "two")]
+    said = ran([*command, "--processes", "2"])
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.count("wrote") == 1
+    plain, one, two = (tf.load(tmp_path / name) for name in ("plain", "one", "two"))
+    arrays = plain.fitted_.arrays()
+    assert all(array.tobytes() == one.fitted_.arrays()[n].tobytes() for n, array in arrays.items())
+    assert two.axes_ == one.axes_
+    for axis in one.posterior_.names:
+        np.testing.assert_allclose(two.posterior_.mean(axis), one.posterior_.mean(axis), rtol=1e-8)
+    again = ran([*command, "--processes", "2", "--resume"])
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.count("this fit is finished") == 1
+    (place / "part-00003.parquet").write_bytes(b"x" * 10)
+    broken = ran([*command, "--processes", "2", "--overwrite"])
+    assert broken.returncode == 2
+    assert broken.stderr.count("part-00003.parquet' is not the file that was written") == 1
 
 
 def test_bad_input_is_said_once_and_ends_with_code_2(events, tmp_path):

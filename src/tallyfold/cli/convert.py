@@ -1,19 +1,24 @@
 """``tallyfold convert`` and ``tallyfold split``: from files of counts to files of counts."""
 
+import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tallyfold.cli import options
-from tallyfold.cli.files import refuse_inputs
+from tallyfold.cli.files import files_of, refuse_inputs
 from tallyfold.cli.options import argument, option
+from tallyfold.cli.progress import GO_ON, LOG_SECONDS, interruptible, progress
 from tallyfold.cli.terminal import number_of, say, say_aside, say_dropped
 from tallyfold.errors import ParameterError, printable
 
 if TYPE_CHECKING:
     from tallyfold.data.split import Split
+    from tallyfold.data.store.building import StoreProgress
     from tallyfold.data.tensor import CountTensor
 
 USUAL_SHARE = 0.2
+SHARDS = 16
 CELLS = (
     "Draw among cells with a count, or hide a share of all, for models of observed zeros. auto "
     "(the default): the former if the values look like ratings, else the latter."
@@ -24,32 +29,80 @@ SOURCES = "Files to read, a quoted glob, or - for CSV (none with --query); then 
 @options.with_reading(*options.READING)
 def convert(
     places: Annotated[
-        list[str], argument("IN... OUT", SOURCES + "the file to write; its ending decides.")
+        list[str],
+        argument("IN... OUT", SOURCES + "the file to write; its ending decides, / is a store."),
     ],
     reading: options.Reading,
+    shards: Annotated[
+        int | None, option("N", "Write a store, of so many files: 16 if left out.", min=1)
+    ] = None,
+    memory_limit: Annotated[
+        str | None, option("AMOUNT", "What reading may use before it spills to disk: 2GB.")
+    ] = None,
 ) -> None:
     """Read counts from files, or by a query, and write them in another format.
 
     The ending of OUT decides the format. Rows of the same cell are added up,
     so an event table becomes a table of counts; --repeated takes one of them.
 
+    With --shards, or a / at the end of OUT, it becomes a store: a folder of Parquet
+    files, each a run of the longest axis, which processes read in parts (fit
+    --processes). It is written without holding the counts in memory. Run again
+    after a Ctrl-C or a kill, the same command goes on.
+
     \b
     [bold]Examples[/]
       tallyfold convert events.csv.gz counts.parquet --axes user,page,day
       tallyfold convert ratings.csv ratings.npz --axes user,movie --value stars
       tallyfold convert counts.npz counts.tns
+      tallyfold convert events/*.parquet store/ --axes user,item,day --memory-limit 2GB
       zcat events.csv.gz | tallyfold convert - counts.npz --axes user,page
       tallyfold convert sales.npz --axes customer,product --database shop.db \\
           --query 'SELECT customer, product FROM sales'
     """  # noqa: D301
     from tallyfold.data.formats import write_counts
 
+    if shards is not None or places[-1].endswith(("/", os.sep)):
+        _convert_to_store(places, reading, shards or SHARDS, memory_limit)
+        return
     sources, (target,) = _divided(places, ["OUT"], reading)
+    if memory_limit is not None:
+        reading.keywords["memory_limit"] = memory_limit
     tensor = reading.counts(sources)
     write_counts(tensor, target)
     say_dropped(tensor)
     sizes = " x ".join(f"{size:,}" for size in tensor.shape)
     say(f"wrote {number_of(tensor.nnz, 'cell')} ({sizes}) to {target}")
+
+
+def _convert_to_store(
+    places: list[str], reading: options.Reading, shards: int, memory_limit: str | None
+) -> None:
+    """Write a store, showing how far it has come."""
+    from tallyfold.data.store import write_store
+    from tallyfold.data.store.manifest import MANIFEST
+
+    sources, (target,) = _divided(places, ["OUT"], reading, to_store=True)
+    folder, start = Path(target), time.monotonic()
+    was_finished = (folder / MANIFEST).exists()
+    with interruptible(GO_ON), progress() as show, files_of(sources) as paths:
+        source = paths if reading.query is None else reading.counts(paths)
+        more = reading.keywords if reading.query is None else {}
+
+        def tell(step: "StoreProgress") -> None:
+            show(step.done, step.total, step.words, time.monotonic() - start >= LOG_SECONDS)
+
+        one = source[0] if isinstance(source, list) and len(source) == 1 else source
+        more = more | {"shards": shards, "memory_limit": memory_limit, "progress": tell}
+        store = write_store(one, folder, **more)
+    say_dropped(store)
+    sizes = " x ".join(f"{axis.name} {axis.size:,}" for axis in store.manifest.axes)
+    what = f"{number_of(store.nnz, 'cell')} ({printable(sizes)})"
+    files = f"{number_of(len(store.shards), 'shard')} by {printable(store.manifest.sorted_by)}"
+    if was_finished:
+        say(f"{printable(target)} is finished: {what} in {files}.")
+    else:
+        say(f"wrote {what} to {printable(target)}, {files}")
 
 
 @options.with_reading(*options.READING)
@@ -116,7 +169,7 @@ def split(
 
 
 def _divided(
-    places: list[str], targets: list[str], reading: options.Reading
+    places: list[str], targets: list[str], reading: options.Reading, *, to_store: bool = False
 ) -> tuple[list[str], list[str]]:
     """Tell files to read from files to write, which stand last and must be neither read nor odd."""
     from tallyfold.data.formats.files import ending_of
@@ -127,9 +180,24 @@ def _divided(
         raise ParameterError(f"{wanted} must be named; got {' '.join(places)}.")
     sources, written = places[:n_sources], places[n_sources:]
     for target in written:
+        if to_store:
+            _refuse_inside(target, sources)
+            continue
         ending_of(Path(target))
         refuse_inputs(target, sources)
     return sources, written
+
+
+def _refuse_inside(target: str, sources: list[str]) -> None:
+    """Refuse to write a store into a folder that is read: its shards would be read as well."""
+    place = Path(target).resolve()
+    for source in sources:
+        folder = Path(source).resolve()
+        if folder.is_dir() and (place == folder or folder in place.parents):
+            raise ParameterError(
+                f"the store {target!r} would be inside {source!r}, which is read. Write it "
+                "elsewhere."
+            )
 
 
 def _parts(

@@ -61,8 +61,9 @@ def _named(text: object, file: Path) -> object:
 def refuse_inputs(target: str, sources: Sequence[str]) -> None:
     """Refuse to write over a file that is read: its events would be gone."""
     from tallyfold.data.formats.files import resolved_files
+    from tallyfold.data.store.manifest import is_store
 
-    named = [source for source in sources if source != STREAM]
+    named = [source for source in sources if source != STREAM and not is_store(source)]
     if not named or not os.path.exists(target):
         return
     if any(os.path.samefile(file, target) for file in resolved_files(named)[0]):

@@ -18,6 +18,7 @@ from tallyfold.cli.terminal import number_of, print_json, say, say_aside, say_dr
 from tallyfold.errors import ParameterError, printable
 
 if TYPE_CHECKING:
+    from tallyfold.data.store import Store
     from tallyfold.data.tensor import CountTensor
     from tallyfold.inference.distributed.process_group import ProcessGroup
     from tallyfold.models.base import CountModel
@@ -75,6 +76,7 @@ def fit(
       tallyfold fit counts.npz --zeros missing --out amounts
       tallyfold fit counts.npz --config best.json --seed 1 --resume --out model
       tallyfold fit events.parquet --axes user,item,day --processes 4 --out model
+      tallyfold fit store/ --processes 4 --out model
     """  # noqa: D301
     options.check_share("--holdout", holdout)
     if refit and holdout is None:
@@ -98,32 +100,42 @@ def fit(
         if processes is not None and processes > 1 and not in_many():
             refuse_standard_input(files)
             with model_folder.held_model_folder(out, overwrite, resume):
-                _check_fit(chosen, reading.counts(files), processes)
+                _check_fit(chosen, reading.store(files) or reading.counts(files), processes)
             run_in(processes)
             return
 
-        def read() -> "CountTensor":
+        def read(store: "Store | None") -> "CountTensor | Store":
             stack.enter_context(model_folder.held_model_folder(out, overwrite, resume))
-            tensor = reading.counts(files)
+            counts = store or reading.counts(files)
             if not resume:
                 model_folder.clear_checkpoint(out)
-            return tensor
+            return counts
 
-        fit_run.run(chosen, read, holdout, seed or 0, refit)
+        fit_run.run(chosen, read, lambda: reading.store(files), holdout, seed or 0, refit)
 
 
-def _check_fit(model: "CountModel", tensor: "CountTensor", processes: int) -> None:
+def _check_fit(model: "CountModel", tensor: "CountTensor | Store", processes: int) -> None:
     """Refuse what the processes would refuse: before they start, and once."""
+    from tallyfold.data.store import Store
+
     model = type(model)(**model.get_params())
+    if isinstance(tensor, Store):
+        model.check_shared(tensor, processes)
+        return
     model_parameters.decide_zeros([model], tensor, silent=True)
     model.check_fit(tensor, processes)
 
 
 class FitRun:
-    """One run of the verb; only the first of several processes has the tensors and prints."""
+    """One run of the verb; only the first of several processes has the tensors and prints.
+
+    Of a store without --holdout each of several processes has a part of its own, and none all.
+    """
 
     model: "CountModel"
     group: "ProcessGroup"
+    store: "Store | None" = None
+    part: "CountTensor | None" = None
 
     def __init__(
         self, out: str, resume: bool, overwrite: bool, as_json: bool, copies: str | None
@@ -137,19 +149,26 @@ class FitRun:
     def run(
         self,
         model: "CountModel",
-        read: Callable[[], "CountTensor"],
+        read: Callable[["Store | None"], "CountTensor | Store"],
+        store: Callable[[], "Store | None"],
         holdout: float | None,
         seed: int,
         refit: bool,
     ) -> None:
         """Read, fit, score on what was held out, and fit again on all cells if asked to."""
+        from tallyfold.inference.distributed.own_ranges import all_or_none
         from tallyfold.inference.distributed.torch_group import many_processes
 
         self.model = model
         scores: Scores = {}
         last = "training part" if holdout is not None and not refit else "all cells"
         with many_processes(model.get_params().get("device", "cpu")) as self.group:
-            zeros = self.group.broadcast(lambda: self._read(read, holdout, seed))
+            if self.group.size > 1 and holdout is None:
+                self.store = all_or_none(self.group, store)
+            if self.store is None:
+                zeros = self.group.broadcast(lambda: self._read(read, holdout, seed))
+            else:
+                zeros = self._share(self.store, read)
             model.set_params(zeros=zeros)  # in all processes what the first one decided
             if holdout is not None:
                 self._fit("training part")
@@ -161,24 +180,50 @@ class FitRun:
                     self._keep(scores, refitted=True)
         if self.group.first:
             model_folder.clear_checkpoint(self.out)
-            self._report(self.tensors[last], scores)
+            self._report(self.store or self.tensors[last], scores)
 
-    def _read(self, read: Callable[[], "CountTensor"], holdout: float | None, seed: int) -> str:
+    def _share(
+        self, store: "Store", read: Callable[["Store | None"], "CountTensor | Store"]
+    ) -> str:
+        """Let each process read its own part; return what empty cells are to the model."""
+        from tallyfold.inference.distributed.scatter import scatter
+
+        first, group = self.group.first, self.group
+        group.broadcast(lambda: read(store) and None)
+        self.part = scatter(store)
+        silent = self.as_json or not first
+        model_parameters.decide_zeros([self.model], self.part, silent=silent, group=group)
+        group.broadcast(lambda: self._say_begin(store))
+        return self.model.zeros_for(self.part)
+
+    def _say_begin(self, whole: "CountTensor | Store") -> None:
+        """Say what is not there to be fitted; end if the fit is finished."""
+        if not self.as_json:
+            say_dropped(whole)
+        if self.resume and not self.overwrite:
+            self._end_if_finished(whole)
+        if self.resume and not model_folder.unfinished(self.out):
+            say_aside(f"{printable(self.out)} has no unfinished fit; this one starts afresh.")
+
+    def _read(
+        self,
+        read: Callable[["Store | None"], "CountTensor | Store"],
+        holdout: float | None,
+        seed: int,
+    ) -> str:
         """Read and split; in the first process, and if it cannot, all of them end.
 
         Return what empty cells are to the model.
         """
         from tallyfold.data.split import split
+        from tallyfold.data.tensor import CountTensor
         from tallyfold.evaluation.holding_out import hidden_from
 
-        whole = self.tensors["all cells"] = read()
-        if not self.as_json:
-            say_dropped(whole)
+        whole = read(None)
+        assert isinstance(whole, CountTensor)
+        self.tensors["all cells"] = whole
         model_parameters.decide_zeros([self.model], whole, silent=self.as_json)
-        if self.resume and not self.overwrite:
-            self._end_if_finished(whole)
-        if self.resume and not model_folder.unfinished(self.out):
-            say_aside(f"{printable(self.out)} has no unfinished fit; this one starts afresh.")
+        self._say_begin(whole)
         if holdout is not None:
             hidden = hidden_from([self.model], whole)
             groups = options.groups_of(whole, self.copies)
@@ -186,7 +231,7 @@ class FitRun:
             self.tensors |= {"training part": parts.train, "test part": parts.test}
         return self.model.zeros_for(whole)
 
-    def _end_if_finished(self, whole: "CountTensor") -> None:
+    def _end_if_finished(self, whole: "CountTensor | Store") -> None:
         """End well if the fit to go on with has come to its end: a supervisor may ask twice."""
         if not model_folder.is_finished(self.out, self.model, whole.axes):
             return
@@ -231,7 +276,7 @@ class FitRun:
         if self.group.stop_asked():  # while nothing was being fitted
             raise KeyboardInterrupt
         checkpoint = os.path.join(self.out, model_folder.CHECKPOINT, what.replace(" ", "-"))
-        part = scatter(lambda: self.tensors[what])
+        part = self.part or scatter(lambda: self.tensors[what])
         start = time.perf_counter()
         with noted_interrupt() as messages, shown_progress(what) as callback:
             callbacks = [callback] if self.group.first else []
@@ -267,7 +312,7 @@ class FitRun:
                 line = f"Stopped after a fit; its model is saved in {self.out}."
             self._say_stopped(line)
 
-    def _report(self, cells: "CountTensor", scores: Scores) -> None:
+    def _report(self, cells: "CountTensor | Store", scores: Scores) -> None:
         fitted = self.model.fitted_
         if self.as_json:
             document = {

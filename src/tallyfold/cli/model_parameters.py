@@ -14,6 +14,7 @@ from tallyfold.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
+    from tallyfold.inference.distributed.process_group import ProcessGroup
     from tallyfold.models.base import CountModel
     from tallyfold.models.parameters import Rule
 
@@ -82,10 +83,17 @@ def asked_zeros(given: Given) -> str:
     return str(typed("zeros", given, one_of("auto", "missing", "observed")))
 
 
-def decide_zeros(models: Iterable["CountModel"], tensor: "CountTensor", *, silent: bool) -> None:
+def decide_zeros(
+    models: Iterable["CountModel"],
+    tensor: "CountTensor",
+    *,
+    silent: bool,
+    group: "ProcessGroup | None" = None,
+) -> None:
     """Decide by the counts what empty cells are to models that were not told; say so in a line.
 
-    All of them take the same; those with a scale of their own are for ratings.
+    All of them take the same; those with a scale of their own are for ratings. The cells are all of
+    them, or those of one process of a group.
     """
     from tallyfold.inference.distributed.process_group import ALONE, use_group
     from tallyfold.models.complete_logs import CHOSEN, zeros_of
@@ -93,7 +101,7 @@ def decide_zeros(models: Iterable["CountModel"], tensor: "CountTensor", *, silen
     undecided = [model for model in models if model.get_params()["zeros"] == "auto"]
     if not undecided:
         return
-    with use_group(ALONE):  # the first of several processes has all cells
+    with use_group(group or ALONE):  # without one, the first of several processes has all cells
         zeros = zeros_of(tensor)
     if any(isinstance(model.get_params().get("scale"), list) for model in undecided):
         zeros = "missing"

@@ -14,6 +14,7 @@ from tallyfold.errors import ParameterError
 
 if TYPE_CHECKING:
     from tallyfold.data.groups import CellGroups
+    from tallyfold.data.store import Store
     from tallyfold.data.tensor import CountTensor
 
 Verb = Callable[..., None]
@@ -160,6 +161,16 @@ class Reading:
         check_source(files, None, None, None)
         with files_of(files) as paths:
             return read_counts(paths[0] if len(paths) == 1 else paths, **self.keywords)
+
+    def store(self, files: Sequence[str]) -> "Store | None":
+        """Open what is read if it is a store that is taken as it is; None if it is not."""
+        from tallyfold.data.store import open_store
+        from tallyfold.data.store.manifest import is_store
+
+        if self.query is not None or len(files) != 1 or not is_store(files[0]):
+            return None
+        store = open_store(files[0])
+        return store if self.keywords in ({}, {"axes": list(store.names)}) else None
 
     def _asked(self, files: Sequence[str]) -> "CountTensor":
         from tallyfold.data.query import read_query

@@ -21,6 +21,7 @@ from tallyfold.errors import printable
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tallyfold.data.store import Store
     from tallyfold.data.tensor import CountTensor
 
 HEAD_WIDTH = 12
@@ -92,7 +93,7 @@ def say_aside(line: str, keep: str = "") -> None:
     typer.echo(f"tallyfold: {printable(line, keep)}", err=True)
 
 
-def say_dropped(tensor: "CountTensor", *, aside: bool = False) -> None:
+def say_dropped(tensor: "CountTensor | Store", *, aside: bool = False) -> None:
     """Print what was left out when a tensor was read; or say it `aside`, beside an answer."""
     for record in tensor.dropped:
         line = f"left out: {printable(record)}"

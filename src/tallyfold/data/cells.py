@@ -277,17 +277,21 @@ def whole_means(
     [4, 2]
     """
     means_N, rest_N = np.divmod(totals_N, times_N)
-    fractions = int((rest_N > 0).sum())
+    warn_rounded(int((rest_N > 0).sum()), int((times_N > 1).sum()))
+    means_N += 2 * rest_N >= times_N
+    return means_N
+
+
+def warn_rounded(fractions: int, several: int) -> None:
+    """Say how many means, of the cells with several rows, were not whole."""
     if fractions:
         warnings.warn(
-            f"the means of {fractions:,} of {int((times_N > 1).sum()):,} cells with several rows "
+            f"the means of {fractions:,} of {several:,} cells with several rows "
             "are not whole; they were rounded to the nearest whole number, halves up. "
             "repeated='last' or repeated='max' takes one of the counts as it is.",
             RoundedWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    means_N += 2 * rest_N >= times_N
-    return means_N
 
 
 def checked_indices(indices: npt.NDArray[Any], axes: tuple[Axis, ...]) -> npt.NDArray[np.int32]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing, python_values
@@ -66,16 +67,25 @@ def with_order(tensor: CountTensor, ordered: Mapping[str, Sequence[str] | None])
     axes, columns = list(tensor.axes), list(tensor.indices.T)
     for name, labels in ordered.items():
         number = tensor.axis_number(name)
-        axis = axes[number].with_order(AxisOrder("ordered"))
-        if labels is not None:
-            order = _places(axis, labels)
-            place = np.empty(len(axis), np.int32)
-            place[order] = np.arange(len(axis), dtype=np.int32)
-            axis, columns[number] = axis.take(order), place[columns[number]]
-        axes[number] = axis
+        axes[number], place = ordered_axis(axes[number], labels)
+        if place is not None:
+            columns[number] = place[columns[number]]
     cells = merge_cells(columns, tensor.counts, [len(axis) for axis in axes])
     own = (axes, cells.indices_NM, cells.counts_N, tensor.dropped, tensor.part)
     return CountTensor.of_canonical(*own)
+
+
+def ordered_axis(
+    axis: Axis, labels: Sequence[str] | None
+) -> tuple[Axis, npt.NDArray[np.int32] | None]:
+    """Return an axis in the order of its labels or in a given one, and where labels then stand."""
+    axis = axis.with_order(AxisOrder("ordered"))
+    if labels is None:
+        return axis, None
+    order = _places(axis, labels)
+    place = np.empty(len(axis), np.int32)
+    place[order] = np.arange(len(axis), dtype=np.int32)
+    return axis.take(order), place
 
 
 def _places(axis: Axis, labels: Sequence[Any]) -> Any:

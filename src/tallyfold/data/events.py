@@ -100,19 +100,23 @@ def tensor_from_rows(
     zero = cells.counts_N == 0
     if not zero.any():
         return CountTensor.of_canonical(axes, cells.indices_NM, cells.counts_N, dropped)
-    n_zeros = int(zero.sum())
+    zeros = zeros_dropped(int(zero.sum()), len(zero))
+    kept = cells.indices_NM[~zero], cells.counts_N[~zero]
+    return CountTensor.of_canonical(axes, *kept, [*dropped, zeros])
+
+
+def zeros_dropped(n_zeros: int, n_cells: int) -> Dropped:
+    """Return the record of cells that are listed with a count of zero, and warn of them."""
     warnings.warn(
         f"{n_zeros:,} cells are listed with a count of 0. They were dropped, their labels kept: a "
         "tensor stores non-zero cells only, and the model's `zeros` says whether the others are "
         "zero or missing.",
         DroppedWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
-    if zero.all():
+    if n_zeros == n_cells:
         raise DataError("every count is zero; a tensor needs at least one event.")
-    zeros = Dropped("listed with a count of 0, labels kept", cells=n_zeros)
-    kept = cells.indices_NM[~zero], cells.counts_N[~zero]
-    return CountTensor.of_canonical(axes, *kept, [*dropped, zeros])
+    return Dropped("listed with a count of 0, labels kept", cells=n_zeros)
 
 
 def read_columns(frame: Any, request: Request) -> tuple[Any, Request]:

@@ -102,23 +102,19 @@ def filtered(
     """Apply ``top``, then ``min_nonzeros`` until nothing changes; see `CountTensor.filter`."""
     keep = np.ones(tensor.nnz, bool)
     dropped = list(tensor.dropped)
-    for name, most in _checked_limits(tensor, top, "top").items():
+    for name, most in checked_limits(tensor, top, "top").items():
         order = np.argsort(-tensor.marginal(name), kind="stable")  # ties: the earlier label
         busiest = np.isin(np.arange(len(order)), order[:most])
         after = keep & busiest[tensor.indices[:, tensor.axis_number(name)]]
         dropped += _records(f"beyond the top {most:,} of {name}", tensor, keep, after)
         keep = after
-    limits = _checked_limits(tensor, min_nonzeros, "min_nonzeros")
+    limits = checked_limits(tensor, min_nonzeros, "min_nonzeros")
     if limits:
         core = _core(tensor, keep, limits)
         rule = ", ".join(f"{least:,} per {name}" for name, least in limits.items())
         dropped += _records(f"fewer non-zeros than {rule}", tensor, keep, core)
         keep = core
-    if not keep.any():
-        raise DataError(
-            f"the filters leave no cell: {'; '.join(map(str, dropped))}. Loosen min_nonzeros or "
-            "top."
-        )
+    refuse_none_left(int(keep.sum()), dropped)
     empty = {name: int((tensor.marginal(name, "nonzeros") == 0).sum()) for name in tensor.names}
     if any(empty.values()):
         dropped.append(Dropped("without a cell", labels=empty))
@@ -170,9 +166,19 @@ def _records(
     return [Dropped(reason, cells=int(gone.sum()), total=total, labels=labels)]
 
 
-def _checked_limits(
+def refuse_none_left(cells: int, dropped: Sequence[Dropped]) -> None:
+    """Refuse filters that take all cells away."""
+    if not cells:
+        raise DataError(
+            f"the filters leave no cell: {'; '.join(map(str, dropped))}. Loosen min_nonzeros or "
+            "top."
+        )
+
+
+def checked_limits(
     tensor: CountTensor, limits: Mapping[str, int], parameter: str
 ) -> dict[str, int]:
+    """Refuse limits of what is no axis, or that are no positive whole numbers."""
     if not isinstance(limits, Mapping):
         raise ParameterError(f"`{parameter}` must be like {{'user': 5}}; got {limits!r}.")
     for name, limit in limits.items():

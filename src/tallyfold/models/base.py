@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from tallyfold.data.axis import Axis
 from tallyfold.data.groups import CellGroups
 from tallyfold.data.seeds import fixed_seed
+from tallyfold.data.store import Store
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import (
     DataError,
@@ -54,6 +55,9 @@ from tallyfold.posterior.predictive import Calibration
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+LOOKED_AT = 100_000
+"""Cells of a store that are looked at before processes begin to share it."""
 
 _log = logging.getLogger("tallyfold")
 
@@ -354,6 +358,20 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """
         self._check_processes(processes)
         self._check(tensor, 1, None, False)
+
+    def check_shared(self, store: Store, processes: int) -> None:
+        """Refuse what a fit shared between processes would refuse, without reading all of a store.
+
+        Parameters
+        ----------
+        store
+            The counts to learn from; some of its cells are looked at.
+        processes
+            How many processes the fit is to be shared between.
+        """
+        self.check_fit(store.part(0, max(1, store.nnz // LOOKED_AT)), processes)
+        if self.checks_memory:
+            check_memory(store, self.get_params()["n_components"], name=self.name)
 
     def _check_processes(self, number: int) -> None:
         if number > 1 and not self.many_processes:

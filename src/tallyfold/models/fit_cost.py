@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tallyfold.data.store import Store
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.head.cells import MOST_CELLS
 from tallyfold.models.parameters import check_parameters, integer
@@ -37,7 +38,7 @@ class FitCost(NamedTuple):
     bytes: int
 
 
-def fit_cost(tensor: CountTensor, n_components: int = 10) -> FitCost:
+def fit_cost(tensor: CountTensor | Store, n_components: int = 10) -> FitCost:
     """Estimate what a fit of VAE-BPTF with its defaults will take.
 
     An order of magnitude: how many iterations a fit needs depends on the data, and machines

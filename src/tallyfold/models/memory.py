@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from tallyfold.data.store import Store
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import NotEnoughMemoryError, ParameterError
 from tallyfold.models.fit_cost import fit_cost
@@ -18,7 +19,7 @@ GROUPS = {"memory.max": "memory.current", "memory.limit_in_bytes": "memory.usage
 """Files in which Linux keeps what a container may use, and what it uses."""
 
 
-def check_memory(tensor: CountTensor, n_components: int, *, name: str) -> None:
+def check_memory(tensor: CountTensor | Store, n_components: int, *, name: str) -> None:
     """Refuse a fit of VAE-BPTF for which, by the estimate of `fit_cost`, memory does not do."""
     needed, there = fit_cost(tensor, n_components).bytes, available_memory()
     if there is None or needed <= there:

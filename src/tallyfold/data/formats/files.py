@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import EllipsisType
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -33,6 +34,9 @@ from tallyfold.data.tensor import Bad, CountTensor, Missing, Repeated
 from tallyfold.data.time_units import Bins
 from tallyfold.errors import FormatError, ParameterError
 
+if TYPE_CHECKING:
+    from tallyfold.data.store.reading import Store
+
 FORMATS: dict[str, TableFormat | Npz | Tns] = {
     ".parquet": Parquet(),
     ".csv": Delimited(","),
@@ -51,7 +55,7 @@ PathLike = str | os.PathLike[str]
 
 
 def read_counts(
-    path: PathLike | Sequence[PathLike],
+    path: PathLike | Sequence[PathLike] | Store,
     axes: Sequence[str | Axis] | None = None,
     value: str | EllipsisType | None = ...,
     *,
@@ -74,7 +78,8 @@ def read_counts(
     Parameters
     ----------
     path
-        A file, a folder, a pattern such as ``"logs/*.parquet"``, or a list of these.
+        A file, a folder, a pattern such as ``"logs/*.parquet"``, or a list of these; or a store
+        (its folder, or what `open_store` returns), which is read whole.
     axes
         The columns whose labels make up the axes, in order. Leave it out to read back a file
         that `write_counts` made, with its labels, their order and types. For ``.tns`` files,
@@ -105,9 +110,16 @@ def read_counts(
     CountTensor(who 2 x what 2; 2 non-zeros, density 50 %, total 3; counts 1: 50 %, 2: 50 %)
     """
     check_choices(repeated, missing, bad)
-    files, ending = resolved_files(path)
-    form = FORMATS[ending]
     asked = {k: None if v == "error" else v for k, v in {"missing": missing, "bad": bad}.items()}
+    if (store := _store_at(path)) is not None:
+        given = {"bins": bins, "tz": tz, "delimiter": delimiter, "memory_limit": memory_limit}
+        given |= {"value": None if value is ... else value, **asked}
+        _check_whole_file([str(store.folder)], "a store", given)
+        _check_axes_of_store(store, axes)
+        tensor = with_order(store.tensor(), checked_ordered(ordered, store.names))
+        return tensor.filter(min_nonzeros=min_nonzeros, top=top)
+    files, ending = resolved_files(path)  # type: ignore[arg-type]  # stores have been read
+    form = FORMATS[ending]
     if isinstance(form, Npz | Tns):
         given = {"bins": bins, "tz": tz, "delimiter": delimiter, "memory_limit": memory_limit}
         given |= {"value": None if value is ... else value, **asked}
@@ -126,6 +138,34 @@ def read_counts(
         binned = [axis.name for axis in tensor.axes if axis.unit is not None]
         tensor = with_order(tensor, checked_ordered(ordered, tensor.names, binned))
     return tensor.filter(min_nonzeros=min_nonzeros, top=top)
+
+
+def _store_at(path: Any) -> Store | None:
+    """Return the store that a path, or a list of it alone, names; None if it names none."""
+    from tallyfold.data.store.manifest import is_store
+    from tallyfold.data.store.reading import Store, open_store
+
+    if isinstance(path, Store):
+        return path
+    if isinstance(path, list | tuple) and len(path) == 1:
+        path = path[0]
+    return open_store(path) if is_store(path) else None
+
+
+def _check_axes_of_store(store: Store, axes: Sequence[str | Axis] | None) -> None:
+    """Refuse other axes than those that a store has."""
+    asked = None if axes is None else [getattr(axis, "name", axis) for axis in axes]
+    if asked is not None and asked != list(store.names):
+        raise ParameterError(
+            f"`axes` of a store are its own, {listing(list(store.names), 20)}; got "
+            f"{listing(asked, 20)}. Leave them out, or write a store with the others."
+        )
+
+
+def form_of(files: list[str], delimiter: str | None) -> TableFormat | Npz | Tns:
+    """Return the format of files of one kind."""
+    form = FORMATS[ending_of(Path(files[0]))]
+    return form if isinstance(form, Npz | Tns) else _with_delimiter(form, delimiter)
 
 
 def write_counts(tensor: CountTensor, path: PathLike, *, value: str = "count") -> None:
@@ -202,6 +242,13 @@ def ending_of(file: Path) -> str:
 
 def _files_of(path: str) -> list[str]:
     if os.path.isdir(path):
+        from tallyfold.data.store.manifest import is_store
+
+        if is_store(path):
+            raise FormatError(
+                f"{path!r} is a store of counts, which is read by itself: name it alone, not in a "
+                "list or a pattern."
+            )
         files = sorted(str(file) for file in Path(path).rglob("*") if _is_known(file, path))
         if not files:
             raise FileNotFoundError(f"folder {path!r} holds no file of a kind that can be read.")
@@ -284,16 +331,24 @@ def read_rows(
     >>> [table.to_pydict() for table in read_rows(file, ["who", "what"])]
     [{'note': ['x', 'y'], 'who': ['ann', 'bob'], 'what': ['call', 'mail']}]
     """
-    files, ending = resolved_files(path)
-    form = FORMATS[ending]
-    if isinstance(form, Npz | Tns):
-        named = _names(columns)
-        tensor = form.read(files[0], None if isinstance(form, Npz) else named)
+    store = _store_at(path)
+    files, ending = ([], "") if store is not None else resolved_files(path)
+    form = FORMATS.get(ending)
+    if store is not None or form is None or isinstance(form, Npz | Tns):
+        tensor = _whole(store, form, files, _names(columns))
         check_columns(columns_for(columns, tensor.names), tensor.names)
         for table in label_tables(tensor, "count", as_text=False):
             yield from _pieces(table, rows_at_a_time)
         return
     yield from _table_rows(_with_delimiter(form, delimiter), files, columns, rows_at_a_time)
+
+
+def _whole(store: Store | None, form: Any, files: list[str], names: Sequence[str]) -> CountTensor:
+    """Read what is read as a whole."""
+    if store is not None:
+        return store.tensor()
+    own: CountTensor = form.read(files[0], None if isinstance(form, Npz) else names)
+    return own
 
 
 def _table_rows(

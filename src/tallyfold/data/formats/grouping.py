@@ -73,11 +73,12 @@ def group_rows(
     request: Request,
     faults: Sequence[Fault] = (),
     most_passes: int = MOST_PASSES,
+    table: str = "TEMP TABLE",
 ) -> Grouped:
     """Make the table ``cells`` (x0, x1, ..., n, times, uncounted, faulty), a row per cell.
 
     DuckDB spills groups to disk, but only so far. Where it runs out of memory the source is read
-    again in several passes, each for some of the cells.
+    again in several passes, each for some of the cells. `table` says whether the table is to stay.
     """
     labels = []
     for number, name in enumerate(request.axes):
@@ -108,19 +109,22 @@ def group_rows(
         f"no_count) AS uncounted, bool_or(fault) AS faulty FROM ({named})"
     )
     passes = 1
-    while not _group_in(connection, grouped, groups, passes, last=passes >= most_passes):
+    made = f"CREATE {table} cells AS"
+    while not _group_in(connection, made, grouped, groups, passes, last=passes >= most_passes):
         passes *= PASSES_MORE
     query = "SELECT count(*), max(times), bool_or(faulty) FROM cells"
     return Grouped(*connection.execute(query).fetchall()[0])
 
 
-def _group_in(connection: Any, grouped: str, groups: str, passes: int, *, last: bool) -> bool:
+def _group_in(
+    connection: Any, made: str, grouped: str, groups: str, passes: int, *, last: bool
+) -> bool:
     """Make the table ``cells`` in `passes` passes over the rows; False if they were too few."""
     import duckdb
 
     try:
         for number in range(passes):
-            head = "INSERT INTO cells" if number else "CREATE TEMP TABLE cells AS"
+            head = "INSERT INTO cells" if number else made
             some = "true" if passes == 1 else f"hash({groups}) % {passes} = {number}"
             connection.execute(f"{head} {grouped} WHERE {some} GROUP BY {groups}")
     except duckdb.OutOfMemoryException:
@@ -237,22 +241,39 @@ def tensor_of_groups(
     """Make a tensor of the table ``cells``, on the `known` axes if they are given."""
     if grouped.cells == 0 and known is not None:
         return CountTensor(known, np.empty((0, len(known)), np.int32), np.empty(0, np.int64))
-    if grouped.cells == 0:
-        raise DataError(f"{shown} has no rows; a tensor needs at least one event.")
-    if request.repeated == "error" and grouped.most_rows > 1:
-        raise _repeated_cells(connection, shown, len(request.axes))
+    check_groups(connection, grouped, request, shown)
     axes, positions = [], []
-    for number, name in enumerate(request.axes):
-        labels = _distinct_labels(connection, number, name, named=request.missing == "label")
-        if name not in request.bins and is_text and known is None:
-            labels = natural_labels(labels)
-        axis, position = _axis_of(
-            name, labels, known[number] if known else None, request.bins.get(name)
-        )
+    for number in range(len(request.axes)):
+        axis, position = axis_of_groups(connection, number, request, is_text=is_text, known=known)
         axes.append(axis)
         positions.append(position)
     codes, counts = _fetch_cells(connection, positions, request)
     return with_order(tensor_from_rows(axes, codes, counts, dropped=dropped), request.ordered)
+
+
+def check_groups(connection: Any, grouped: Grouped, request: Request, shown: str) -> None:
+    """Refuse a table without rows, and cells of several rows where that is an error."""
+    if grouped.cells == 0:
+        raise DataError(f"{shown} has no rows; a tensor needs at least one event.")
+    if request.repeated == "error" and grouped.most_rows > 1:
+        raise _repeated_cells(connection, shown, len(request.axes))
+
+
+def axis_of_groups(
+    connection: Any,
+    number: int,
+    request: Request,
+    *,
+    is_text: bool,
+    known: Sequence[Axis] | None = None,
+) -> tuple[Axis, Codes]:
+    """Return an axis, and for each code in its table ``labels_i`` the position on the axis."""
+    name = request.axes[number]
+    labels = _distinct_labels(connection, number, name, named=request.missing == "label")
+    if name not in request.bins and is_text and known is None:
+        labels = natural_labels(labels)
+    own = known[number] if known else None
+    return _axis_of(name, labels, own, request.bins.get(name))
 
 
 def _repeated_cells(connection: Any, shown: str, n_axes: int) -> LabelError:
@@ -317,16 +338,9 @@ def _fetch_cells(
     connection: Any, positions: Sequence[Codes], request: Request
 ) -> tuple[list[Codes], npt.NDArray[np.int64]]:
     """Fetch each cell's positions and count, batch by batch; labels stay behind in DuckDB."""
-    query = "SELECT count(*), max(n) FROM cells"
-    n_cells, largest = connection.execute(query).fetchall()[0]
-    if largest > MAX_COUNT:
-        raise CountError(
-            "some cells have rows whose counts add up past 2**53 - 1, which is not exact in "
-            "floating point. Use a coarser unit."
-        )
+    n_cells = count_exact_cells(connection)
     axes = range(len(positions))
-    same = "IS NOT DISTINCT FROM" if request.missing == "label" else "="
-    joins = " ".join(f"JOIN labels_{m} ON cells.x{m} {same} labels_{m}.label" for m in axes)
+    joins = label_joins(request)
     wanted = ", ".join(f"CAST(labels_{m}.code AS INTEGER)" for m in axes)
     query = f"SELECT {wanted}, CAST(n AS BIGINT), times FROM cells {joins}"
     codes = [np.empty(n_cells, np.int32) for _ in axes]
@@ -342,3 +356,22 @@ def _fetch_cells(
             times[start:stop] = batch.column(len(positions) + 1).to_numpy()
         start = stop
     return codes, whole_means(counts, times) if len(times) else counts
+
+
+def count_exact_cells(connection: Any) -> int:
+    """Return how many cells there are; refuse counts that floating point does not have exactly."""
+    query = "SELECT count(*), max(n) FROM cells"
+    n_cells, largest = connection.execute(query).fetchall()[0]
+    if largest > MAX_COUNT:
+        raise CountError(
+            "some cells have rows whose counts add up past 2**53 - 1, which is not exact in "
+            "floating point. Use a coarser unit."
+        )
+    return int(n_cells)
+
+
+def label_joins(request: Request) -> str:
+    """Write what joins ``cells`` to the tables ``labels_i`` of all axes."""
+    same = "IS NOT DISTINCT FROM" if request.missing == "label" else "="
+    axes = range(len(request.axes))
+    return " ".join(f"JOIN labels_{m} ON cells.x{m} {same} labels_{m}.label" for m in axes)

@@ -54,20 +54,23 @@ class Source(NamedTuple):
 
 
 @contextlib.contextmanager
-def connected(memory_limit: str | None = None, file: str | None = None) -> Iterator[Any]:
+def connected(
+    memory_limit: str | None = None, file: str | None = None, spill: str | None = None
+) -> Iterator[Any]:
     """Open a private DuckDB that spills to a folder of its own and fetches no extensions.
 
-    With a `file` it reads that database, and changes nothing in it. Times without a zone are those
-    of UTC, whatever the machine's zone.
+    With a `file` it reads that database, and changes nothing in it, unless it is told where to
+    `spill`. Times without a zone are those of UTC, whatever the machine's zone.
     """
     import duckdb
 
-    with temporary_folder() as folder:
+    with contextlib.nullcontext(spill) if spill else temporary_folder() as folder:
         config: dict[str, Any] = {
             "temp_directory": folder,
             "autoinstall_known_extensions": "false",
         }
-        connection = duckdb.connect(file or ":memory:", read_only=file is not None, config=config)
+        only_read = file is not None and spill is None
+        connection = duckdb.connect(file or ":memory:", read_only=only_read, config=config)
         try:
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute("SET enable_progress_bar = false")  # it would go to stdout

@@ -21,6 +21,7 @@ from tallyfold.data.bad_rows import BadRows
 from tallyfold.data.formats import sql, writing
 from tallyfold.data.formats.faults import DURATION, find_faults, row_faults
 from tallyfold.data.formats.grouping import (
+    Grouped,
     group_rows,
     tensor_of_groups,
     without_bad,
@@ -28,6 +29,7 @@ from tallyfold.data.formats.grouping import (
 )
 from tallyfold.data.missing import MissingRows
 from tallyfold.data.request import Request, check_columns
+from tallyfold.data.summary import Dropped
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import FormatError, LabelError
 
@@ -113,7 +115,7 @@ def read_table(
     try:
         return _read_table(form, files, request, memory_limit, known)
     except FormatError as error:
-        if form.longest_line or LINE_TOO_LONG not in str(error.__cause__):
+        if not line_too_long(form, error):
             raise
     return _read_table(form.with_longer_lines(), files, request, memory_limit, known)
 
@@ -144,17 +146,7 @@ def _read_table(
     with sql.duckdb_errors(shown), sql.connected(memory_limit) as connection:
         source = form.source(connection, files, request.wanted)
         request = request.of_table(list(source.types))
-        faults, bad = row_faults(source, request, form.is_text), BadRows()
-        if request.bad == "drop":
-            source, bad = without_bad(connection, source, request, faults)
-            faults = [fault for fault in faults if not fault.bad]
-        grouped = group_rows(connection, source, request, faults)
-        if grouped.faulty:
-            raise find_faults(connection, form, files, request)
-        bad.check_some_left(grouped.cells)
-        missing = MissingRows()
-        if request.missing == "drop":
-            grouped, missing = without_missing(connection, request)
+        grouped, dropped = grouped_rows(connection, form, files, source, request)
         return tensor_of_groups(
             connection,
             grouped,
@@ -162,8 +154,38 @@ def _read_table(
             shown,
             is_text=form.is_text,
             known=known,
-            dropped=[*missing.records(), *bad.records()],
+            dropped=dropped,
         )
+
+
+def grouped_rows(
+    connection: Any,
+    form: TableFormat,
+    files: list[str],
+    source: sql.Source,
+    request: Request,
+    table: str = "TEMP TABLE",
+) -> tuple[Grouped, list[Dropped]]:
+    """Make the table ``cells`` of the rows of files; refuse rows that are at fault.
+
+    Return also which rows were left out.
+    """
+    faults, missing, bad = row_faults(source, request, form.is_text), MissingRows(), BadRows()
+    if request.bad == "drop":
+        source, bad = without_bad(connection, source, request, faults)
+        faults = [fault for fault in faults if not fault.bad]
+    grouped = group_rows(connection, source, request, faults, table=table)
+    if grouped.faulty:
+        raise find_faults(connection, form, files, request)
+    bad.check_some_left(grouped.cells)
+    if request.missing == "drop":
+        grouped, missing = without_missing(connection, request)
+    return grouped, [*missing.records(), *bad.records()]
+
+
+def line_too_long(form: TableFormat, error: FormatError) -> bool:
+    """Tell whether a line was too long that the format could read if it was told to."""
+    return not form.longest_line and LINE_TOO_LONG in str(error.__cause__)
 
 
 def shown_files(files: Sequence[str]) -> str:

@@ -66,6 +66,9 @@ class ProcessGroup:
         assert array is not None
         return array
 
+    def wait_for_all(self) -> None:
+        """Return when every process has come here, however long that takes."""
+
     def stop_asked(self) -> bool:
         """Whether someone pressed Ctrl-C in any of the processes."""
         return False

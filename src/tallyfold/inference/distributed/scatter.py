@@ -1,4 +1,4 @@
-"""A tensor read by one process: each process gets a range of its cells, and all the axes."""
+"""Counts that processes share: each gets a range of the cells, and all the axes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.part import Part
+from tallyfold.data.store import Store
 from tallyfold.data.tensor import CountTensor
+from tallyfold.inference.distributed.own_ranges import own_range
 from tallyfold.inference.distributed.process_group import ProcessGroup, current_group
 
 
-def scatter(make: Callable[[], CountTensor]) -> CountTensor:
-    """Return this process's cells of a tensor that the first process makes.
+def scatter(source: Callable[[], CountTensor] | Store) -> CountTensor:
+    """Return this process's cells of a tensor that the first process makes, or of a store.
 
     The cells are cut into ranges of about equal length, in their order; every process has all
     axes. A process that is alone gets the whole tensor.
 
     Parameters
     ----------
-    make
-        Reads or builds the tensor; called in the first process only.
+    source
+        Reads or builds the tensor, called in the first process only; or a store, of which each
+        process reads a range of its own and no process the whole.
 
     Examples
     --------
@@ -32,8 +35,13 @@ def scatter(make: Callable[[], CountTensor]) -> CountTensor:
     ...     part = tf.scatter(lambda: tf.simulate((9, 8), 2, density=0.3).tensor)
     """
     group = current_group()
-    if group.size == 1:
-        return make()
+    if isinstance(source, Store):
+        return source.tensor() if group.size == 1 else own_range(source, group)
+    return source() if group.size == 1 else _dealt_out(source, group)
+
+
+def _dealt_out(make: Callable[[], CountTensor], group: ProcessGroup) -> CountTensor:
+    """Let the first process make the tensor and send the others their ranges."""
     whole: list[CountTensor] = []
 
     def described() -> tuple[int, list[Axis], Part | None]:

@@ -108,6 +108,14 @@ class TorchProcessGroup(ProcessGroup):
         assert array is not None
         return array[:length]
 
+    def wait_for_all(self) -> None:
+        """Wait by the store, as for the first process."""
+        number = next(_SIGNALS)
+        keys = [f"tallyfold/here/{number}/{rank}" for rank in range(self.size)]
+        with _other_process_may_die(self):
+            self.store.set(keys[self.rank], "1")
+            self.store.wait(keys, FIRST_TIMEOUT)
+
     def stop_asked(self) -> bool:
         """Ask all processes, once: work that comes after the answer was not meant."""
         asked = self.all_reduce_number(float(self.asked_to_stop)) > 0

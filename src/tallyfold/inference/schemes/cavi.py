@@ -140,7 +140,9 @@ class CAVIStep:
         ]
         tables = [
             GammaTable(np.full_like(first_DK, START_SHAPE), START_SHAPE / (scale * first_DK))
-            for first_DK in self.guidance.first(noises, self.gates[self.gate] if self.gates else None)
+            for first_DK in self.guidance.first(
+                noises, self.gates[self.gate] if self.gates else None
+            )
         ]
         dispersion = 1.0 if self.dispersion is None else self.dispersion
         return CAVIState(
