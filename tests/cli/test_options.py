@@ -10,6 +10,7 @@ from tallyfold.cli import PANELS, datasets
 OWN = {
     "--axis": "components shows several axes, or all; top and fold-in work on one",
     "--holdout": "split and compare hold out a fifth, tune, rank and fit nothing if not told to",
+    "--models": "compare fits factors, backtest what remembers earlier periods",
     "--out": "each verb writes what is its own: a model, a table, a page",
     "--seed": "of what is drawn; fit without it keeps the seed of --config or of the model",
     "--seeds": "reproduce has its experiments' own, compare one",
