@@ -355,3 +355,11 @@ def test_axes_without_bins_take_none():
     axes = [Axis("who", ["x"]), Axis("year", [2003], AxisOrder("ordered"))]
     tensor = CountTensor.from_frame(frame, axes)
     assert np.array_equal(tensor.axis("year").steps(), [2003, 2004])
+
+
+def test_notebooks_show_the_order_of_axes():
+    frame = pd.DataFrame({"year": [2003, 2006], "time": ["2024-01-05", "2024-04-05"]})
+    cut = {"bins": {"time": "month"}, "tz": "Europe/Berlin", "ordered": ["year"]}
+    shown = CountTensor.from_frame(frame, ["year", "time"], **cut)._repr_html_()
+    assert "month, Europe/Berlin, 2024-01 to 2024-04, 2 gaps" in shown
+    assert "ordered, 2003 to 2006, 2 gaps" in shown

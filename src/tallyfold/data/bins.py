@@ -152,7 +152,8 @@ def bins_of(labels: pa.Array, axis: Axis, rows: RowNumbers = ALL_ROWS) -> pa.Arr
         labels = labels.cast(pa.large_string())
         own = pc.is_in(labels, value_set=axis.labels.cast(pa.large_string()))
         asked = pc.if_else(own, pa.scalar(None, labels.type), labels)
-    starts = bin_starts(asked, order, axis.name, rows).dictionary_encode()
+    column = order.column or axis.name
+    starts = bin_starts(asked, order, column, rows).dictionary_encode()
     cut = bin_labels(starts.dictionary, order.unit, axis.name).take(starts.indices)
     return pc.coalesce(cut, labels) if is_text(labels.type) else cut
 

@@ -198,7 +198,8 @@ def with_bins_of(tensor: CountTensor, axes: Sequence[Axis]) -> CountTensor:
 def column_for(axis: Axis, columns: Sequence[str]) -> str:
     """Return which column of a table is for an axis: the times it is cut from, or its own name."""
     source = None if axis.order is None else axis.order.column
-    return source if source is not None and source in columns else axis.name
+    own = source is None or (axis.name in columns and source not in columns)
+    return axis.name if own or source is None else source
 
 
 def check_bins_like(given: Axis, wanted: Axis) -> None:
@@ -208,7 +209,8 @@ def check_bins_like(given: Axis, wanted: Axis) -> None:
         return
     if (order.unit, order.tz) != (wanted.unit, wanted.order.tz):
         raise LabelError(
-            f"axis {given.name!r} is cut by {order}; wanted is {wanted.name!r} by {wanted.order}. "
+            f"axis {given.name!r} is cut by {order.cut}; wanted is {wanted.name!r} by "
+            f"{wanted.order.cut}. "
             "Read the table again without bins, times are cut as they should be then, or with the "
             "same ones."
         )
@@ -218,7 +220,7 @@ def _cut_like(given: Axis, wanted: Axis) -> tuple[Axis, npt.NDArray[np.int32] | 
     """Return an axis cut as another, and the place there of each of its labels; None: its own."""
     check_bins_like(given, wanted)
     labels = bins_of(given.labels, wanted)
-    if labels.equals(given.labels):
+    if labels is given.labels or labels.equals(given.labels):
         same = given.name == wanted.name or given is wanted
         return (given if same else given.renamed(wanted.name).with_order(wanted.order)), None
     codes, distinct = _dictionary(labels, wanted.name)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tallyfold.data.axis import listing
-from tallyfold.errors import ParameterError
+from tallyfold.errors import LabelError, ParameterError
 
 Ints = npt.NDArray[np.int64]
 
@@ -60,6 +60,13 @@ def local_times(times: pa.Array | pa.ChunkedArray, tz: str | None) -> Any:
     plain = times.cast(pa.timestamp(unit))  # as it is in UTC
     if tz is None:
         return plain
+    try:
+        zoneinfo.ZoneInfo(tz)
+    except (KeyError, ValueError, OSError) as error:
+        raise LabelError(
+            f"times are to be seen from the zone {tz!r}, which this machine does not know. Bring "
+            "its time zones up to date: pip install -U tzdata."
+        ) from error
     if isinstance(plain, pa.ChunkedArray):
         plain = plain.combine_chunks()
     missing_N = plain.is_null().to_numpy(zero_copy_only=False)

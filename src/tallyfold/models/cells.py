@@ -206,6 +206,6 @@ def _find(axis: Axis, labels: Any, unknown: str) -> Positions:
     except LabelError as error:
         raise LabelError(
             f"{error} Leave their cells out, or take them for average entities: predict, score and "
-            f"surprise do so with unknown='prior', or unknown={{{axis.name!r}: 'prior'}} for those "
-            "of this axis alone."
+            f"surprise do so, with unknown={{{axis.name!r}: 'prior'}} for this axis alone, for all "
+            "with unknown='prior'."
         ) from None
