@@ -11,6 +11,7 @@ OWN = {
     "--axis": "components shows several axes, or all; top and fold-in work on one",
     "--by": "components orders labels within a component, top beside other labels",
     "--holdout": "split and compare hold out a fifth, tune, rank and fit nothing if not told to",
+    "--models": "compare fits factors, backtest what remembers earlier periods",
     "--out": "each verb writes what is its own: a model, a table, a page",
     "--seed": "of what is drawn; fit without it keeps the seed of --config or of the model",
     "--seeds": "reproduce has its experiments' own, compare one",

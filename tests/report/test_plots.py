@@ -93,6 +93,17 @@ POINTS = pd.DataFrame(
     {"label": NASTY, "x": np.arange(8.0), "y": np.arange(8.0) ** 2, "genre": [*"aabbccd", None]}
 )
 
+TOLD = {"total": -2.0, "period actual": 9, "period mean": 8, "period low": 5, "period high": 11}
+BACKTEST = pd.DataFrame(
+    [
+        (f"_{origin}", f"$p{origin}$", 1, model, "all", metric, value + origin)
+        for origin in range(3)
+        for model in ("$a$", "_b")
+        for metric, value in TOLD.items()
+    ],
+    columns=["origin", "period", "ahead", "model", "combinations", "metric", "value"],
+)
+
 
 def stable(model):
     """Return what `stability` would, of two fits."""
@@ -119,6 +130,8 @@ FIGURES = {
     "score_curves": lambda m, t, ax: plots.score_curves(
         SCORES, "share", "mae", "model", "se", log="xy", ax=ax
     ),
+    "backtest_scores": lambda m, t, ax: plots.backtest_scores(BACKTEST, ax=ax),
+    "forecast_ribbons": lambda m, t, ax: plots.forecast_ribbons(BACKTEST, "$a$", ax=ax),
     "score_bars": lambda m, t, ax: plots.score_bars(
         SCORES, "mae", error="se", published="paper", ax=ax
     ),

@@ -51,15 +51,20 @@ class NetworkParams(NamedTuple):
         zeros = np.zeros(N_UNITS), np.zeros(N_UNITS), np.zeros(n_inputs)
         return cls(inner_DU, *zeros, np.array([0.0, 1.0]))
 
-    def logits(self, x_ND: Floats, logit_N: Floats) -> Floats:
-        """Return the corrected logits."""
-        unit_NU = np.tanh(x_ND @ self.inner_DU + self.bias_U)
+    def units(self, x_ND: Floats) -> Floats:
+        """Return the values of the units."""
+        return np.tanh(x_ND @ self.inner_DU + self.bias_U)
+
+    def logits(self, x_ND: Floats, logit_N: Floats, unit_NU: Floats | None = None) -> Floats:
+        """Return the corrected logits; `unit_NU` are the units, if they are known already."""
+        unit_NU = self.units(x_ND) if unit_NU is None else unit_NU
         added_N = unit_NU @ self.outer_U + x_ND @ self.linear_D
         return np.asarray(added_N + self.skip_2[0] + self.skip_2[1] * logit_N)
 
-    def gradient(self, x_ND: Floats, logit_N: Floats, error_N: Floats) -> NetworkParams:
+    def gradient(
+        self, x_ND: Floats, logit_N: Floats, unit_NU: Floats, error_N: Floats
+    ) -> NetworkParams:
         """Return the gradient of a loss whose derivative by each logit is `error_N`."""
-        unit_NU = np.tanh(x_ND @ self.inner_DU + self.bias_U)
         back_NU = error_N[:, None] * self.outer_U * (1 - unit_NU**2)
         return NetworkParams(
             x_ND.T @ back_NU,

@@ -86,11 +86,12 @@ class NetworkStep:
 
         def loss(value_P: Floats) -> tuple[float, Floats]:
             params = like.with_flat(value_P)
-            margin_E = sign_E * params.logits(x_ED, logit_E)
+            unit_EU = params.units(x_ED)
+            margin_E = sign_E * params.logits(x_ED, logit_E, unit_EU)
             error_E = -sign_E * weight_E / (1 + np.exp(np.clip(margin_E, -60, 60))) / n_filled
             off_P = value_P - still_P
             told = float(weight_E @ np.logaddexp(0.0, -margin_E)) / n_filled
-            slope_P = params.gradient(x_ED, logit_E, error_E).flat()
+            slope_P = params.gradient(x_ED, logit_E, unit_EU, error_E).flat()
             strength = PENALTY / n_filled
             return told + strength * float(off_P @ off_P) / 2, slope_P + strength * off_P
 

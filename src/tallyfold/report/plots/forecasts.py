@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallyfold.errors import DataError
-from tallyfold.models.parameters import check_parameters, integer
-from tallyfold.report.plots.style import COLOURS, INK, drawing, finish, read_numbers
+from tallyfold.models.parameters import NONE, TEXT, check_parameters, integer
+from tallyfold.report.plots.legible import legible
+from tallyfold.report.plots.style import (
+    COLOURS,
+    INK,
+    drawing,
+    finish,
+    look,
+    read_numbers,
+    refuse_many,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,15 +40,26 @@ def backtest_scores(
         How many periods after the origin.
     ax
         Axes to draw on; None makes a figure.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> axes = [tf.Axis("who", ["a", "b"]), tf.Axis("day", [1, 2, 3], tf.AxisOrder("ordered"))]
+    >>> counts = tf.CountTensor(axes, [[0, 0], [0, 1], [0, 2], [1, 0]], [1, 1, 1, 1])
+    >>> rows = tf.backtest(counts, {"last": tf.LastValue()}, origins=1)
+    >>> backtest_scores(rows).get_xlabel()
+    'last period known'
     """
     part = _chosen(rows, metric, ahead)
-    origins = sorted(part["origin"].unique(), key=list(part["origin"]).index)
+    origins = list(dict.fromkeys(part["origin"]))
+    refuse_many(part["model"].nunique(), "models")
     with drawing(ax, (6.4, 3.8)) as ax:
         for number, (model, own) in enumerate(part.groupby("model", sort=False)):
             place = own["origin"].map(origins.index)
-            colour = COLOURS[number % len(COLOURS)]
-            ax.plot(place, own["value"], "o-", color=colour, markersize=4, label=str(model))
-        ax.set_xticks(range(len(origins)), origins, rotation=30, ha="right")
+            colour, marker, line = look(number)
+            how: Any = {"color": colour, "marker": marker, "linestyle": line, "markersize": 4}
+            ax.plot(place, own["value"], label=legible(str(model)), **how)
+        ax.set_xticks(range(len(origins)), [*map(legible, origins)], rotation=30, ha="right")
         title = f"Forecasts at {len(origins)} origins, {_periods(ahead)} ahead"
         finish(ax, title, "last period known", f"{metric}, per cell with a count", {}, "y")
         ax.legend(frameon=False)
@@ -61,8 +81,21 @@ def forecast_ribbons(
         How many periods after the origins.
     ax
         Axes to draw on; None makes a figure.
+
+    Examples
+    --------
+    >>> import tallyfold as tf
+    >>> axes = [tf.Axis("who", ["a", "b"]), tf.Axis("day", [1, 2, 3], tf.AxisOrder("ordered"))]
+    >>> counts = tf.CountTensor(axes, [[0, 0], [0, 1], [0, 2], [1, 0]], [1, 1, 1, 1])
+    >>> rows = tf.backtest(counts, {"last": tf.LastValue()}, origins=1)
+    >>> forecast_ribbons(rows).get_xlabel()
+    'period'
     """
-    name = model or str(rows["model"].iloc[0])
+    check_parameters({"model": model}, {"model": TEXT | NONE})
+    known = list(dict.fromkeys(read_numbers(rows, ["value"], COLUMNS, missing=True)["model"]))
+    name = known[0] if model is None else model
+    if name not in known:
+        raise DataError(f"the rows have no model {name!r}; they have {', '.join(known)}.")
     own = rows[rows["model"] == name]
     found = {
         metric: _chosen(own, f"period {metric}", ahead).set_index("period")["value"]
@@ -76,9 +109,9 @@ def forecast_ribbons(
         ax.fill_between(place, low, high, label="80 % interval", **band)
         ax.plot(place, found["mean"].to_numpy(), "-", color=COLOURS[0], label="expected")
         ax.plot(place, found["actual"].to_numpy(), "o", color=INK, markersize=4, label="came")
-        ax.set_xticks(place, periods, rotation=30, ha="right")
+        ax.set_xticks(place, [*map(legible, periods)], rotation=30, ha="right")
         inside = float(np.mean((found["actual"] >= low) & (found["actual"] <= high)))
-        title = f"{name}: totals {_periods(ahead)} ahead, {100 * inside:.0f} % inside"
+        title = f"{legible(name)}: totals {_periods(ahead)} ahead, {100 * inside:.0f} % inside"
         finish(ax, title, "period", "total of labels known by then", {}, "y")
         ax.legend(frameon=False)
     return ax

@@ -1,0 +1,61 @@
+"""``tallyfold forecast`` and ``tallyfold backtest``."""
+
+import json
+
+import pandas as pd
+import pytest
+from tests.models.test_forecasting import days
+
+import tallyfold as tf
+
+
+@pytest.fixture(scope="module")
+def counts(tmp_path_factory):
+    file = tmp_path_factory.mktemp("counts") / "counts.parquet"
+    tf.write_counts(days(12), file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def model(counts, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "m"
+    tf.SmoothedPast().fit(tf.read_counts(counts)).save(folder)
+    return folder
+
+
+def test_forecast_writes_the_most_expected_cells(run, model, tmp_path):
+    out = tmp_path / "next.csv"
+    found = run("forecast", model, "--horizon", 3, "--top", 4, "--out", out)
+    assert found.code == 0
+    frame = pd.read_csv(out)
+    assert list(frame) == ["user", "item", "day", "probability", "mean", "low", "high"]
+    assert frame["day"].tolist() == [12] * 4 + [13] * 4 + [14] * 4
+    listed = run("forecast", model, "--top", 2)
+    head = listed.out.splitlines()[0].replace('"', "")
+    assert head == "user,item,day,probability,mean,low,high"
+
+
+def test_forecast_of_a_model_that_does_not_remember(run, counts, tmp_path):
+    tf.Constant().fit(tf.read_counts(counts)).save(tmp_path / "m")
+    found = run("forecast", tmp_path / "m")
+    assert found.code == 2
+    assert "does not remember" in found.err
+
+
+def test_backtest_shows_a_row_per_model(run, counts, tmp_path):
+    asked = ("backtest", counts, "--models", "moving-average,last-value", "--origins", 2)
+    found = run(*asked, "--out", tmp_path / "rows", "--figure", tmp_path / "scores.png")
+    assert found.code == 0
+    assert "moving-average" in found.out
+    assert "Means over 2 origins" in found.out
+    assert (tmp_path / "scores.png").stat().st_size > 5000
+    again = run(*asked, "--out", tmp_path / "rows", "--json")
+    rows = json.loads(again.out)["rows"]
+    assert {row["model"] for row in rows} == {"moving-average", "last-value"}
+    assert "done before" not in again.out
+
+
+def test_backtest_refuses_counts_without_time(run, counts):
+    plain = run("backtest", counts, "--time", "user")
+    assert plain.code == 2
+    assert "has no order" in plain.err
