@@ -129,3 +129,17 @@ def test_stability_refuses_before_it_fits(run, folder, events, tmp_path):
     assert "finished model" in run("stability", folder, events, "--out", folder).err
     assert "must end in" in run("stability", folder, events, "--plot", tmp_path / "x.gif").err
     assert run("stability", folder, events, "--value", "count", "--runs", "1").code == 2
+
+
+def test_components_that_say_nothing_are_said_to(run, folder, tmp_path):
+    assert "nothing beyond" not in run("components", folder).out
+    rng = np.random.default_rng(0)
+    rates = [rng.gamma(2.0, 1.0, size) for size in (12, 10, 6)]
+    counts = rng.poisson(3 * np.einsum("a,b,c->abc", *(rate / rate.mean() for rate in rates)))
+    axes = [tf.Axis.numbered(name, size) for name, size in zip("abc", counts.shape, strict=True)]
+    tensor = tf.CountTensor(axes, np.argwhere(counts), counts[counts > 0])
+    tf.BPTF(n_components=2, max_iter=1, zeros="observed").fit(tensor).save(tmp_path / "same")
+    out = " ".join(run("components", tmp_path / "same").out.split())
+    assert out.count("The 2 components carry next to nothing beyond main effects") == 1
+    card = " ".join(run("describe", tmp_path / "same").out.split())
+    assert card.count("next to nothing beyond main effects") == 1

@@ -249,9 +249,9 @@ def test_an_ordered_axis_shows_the_component_and_its_part_of_all(page, model):
 
 
 def test_one_line_of_objectives_for_each_phase(visit, tmp_path):
-    tensor = tf.simulate((20, 15, 10), 2, density=0.3).tensor
+    tensor = tf.simulate((30, 25, 10), 3, density=0.2).tensor
     given = {"zeros": "missing", "amount": "negative-binomial"}
-    model = tf.VAEBPTF(n_components=2, max_iter=8, **given).fit(tensor)
+    model = tf.VAEBPTF(n_components=2, max_iter=6, **given).fit(tensor)
     phases = [*dict.fromkeys(model.history_["phase"])]
     assert len(phases) > 1
     page = visit(write_report(model, tmp_path / "phases.html").as_uri())

@@ -185,8 +185,9 @@ def report(
     """Write a page to explore a fitted model: one HTML file, without network or server.
 
     It shows the components, what is strongest in each on every axis with 90 %
-    intervals, the profile of any label, and how far to trust the fit. The data
-    options say how to read --test and --train; the axes are the model's.
+    intervals, the profile of any label, and how far to trust the fit. With
+    --train it has examples of each component, with --test scores. The data
+    options say how to read these files; the axes are the model's.
 
     \b
     [bold]Examples[/]

@@ -53,8 +53,11 @@ def examples(
     own_N = kernels.cell_rates([mean[:, [component]] for mean in means], positions_NM)
     all_N = kernels.cell_rates(means, positions_NM)
     keys_PM, row_N = np.unique(positions_NM[:, chosen], axis=0, return_inverse=True)
-    own_P, all_P = (np.bincount(row_N.ravel(), w_N, len(keys_PM)) for w_N in (own_N, all_N))
-    share_P, clear_P = _clearness(np.asarray(own_P, float), np.asarray(all_P, float))
+    own_P, all_P = (
+        np.bincount(row_N.ravel(), each_N, len(keys_PM)).astype(np.float64)
+        for each_N in (own_N, all_N)
+    )
+    share_P, clear_P = _clearness(own_P, all_P)
     order = np.argsort(-clear_P, kind="stable")[:top]
     labels = {
         factors.names[m]: factors.labels[m].take(keys_PM[order, column]).to_pandas()

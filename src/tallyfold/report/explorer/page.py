@@ -72,7 +72,8 @@ def write_report(
     test
         Held-out cells, for scores and a calibration plot.
     train
-        The cells the model was fitted on, to describe them, and to score constants beside it.
+        The cells the model was fitted on, to describe them, to take examples of components from,
+        and to score constants beside it.
     title
         What stands at the top of the page.
     announce
