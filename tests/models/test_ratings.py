@@ -108,3 +108,10 @@ def test_new_cells_outside_of_the_scale_are_refused(fitted, parts):
     for name in ("margins", "vae-bptf"):
         with pytest.raises(CountError, match=r"scale 1 to 5 .*got 9 \(1 such\)"):
             fitted[name].partial(bad)
+
+
+def test_a_narrow_scale_says_how_many_cells_are_outside(parts):
+    fives = int(np.sum(parts.train.counts == 5))
+    assert fives > 1
+    with pytest.raises(CountError, match=rf"scale 1 to 4 for this model; got 5 \({fives:,} such\)"):
+        tf.Margins(scale=(1, 4)).fit(parts.train)

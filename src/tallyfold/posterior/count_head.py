@@ -233,7 +233,7 @@ def histogram_head(
     The arguments are those of `CountBins.of`.
     """
     bins = CountBins.of(value_V, times_V, scale)
-    bin_V, n_bins = bins.bin_of(value_V), len(bins.lower_B)
+    bin_V, n_bins = bins.bin_of(value_V, times_V), len(bins.lower_B)
     times_B = np.bincount(bin_V, times_V, minlength=n_bins) + 0.5
     base_B = np.asarray(times_B / times_B.sum(), dtype=np.float64)
     tail = None

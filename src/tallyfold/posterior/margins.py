@@ -173,7 +173,7 @@ def pull_strength(
 
 def n_proper_subsets(n_axes: int) -> int:
     """Return how many sets of axes there are, without the empty one and that of all."""
-    return int(2**n_axes - 2)
+    return (1 << n_axes) - 2
 
 
 def axis_sets(n_axes: int) -> list[tuple[int, ...]]:

@@ -86,16 +86,20 @@ class CountBins:
         last = self.upper is not None
         return np.append(np.diff(self.lower_B) == 1, last)
 
-    def bin_of(self, counts_N: npt.ArrayLike) -> Ints:
-        """Return the bin of each count; refuse counts that cannot be."""
+    def bin_of(self, counts_N: npt.ArrayLike, times_N: Ints | None = None) -> Ints:
+        """Return the bin of each count; refuse counts that cannot be.
+
+        `times_N` says how many cells have each count; None: one.
+        """
         counts_N = np.asarray(counts_N)
         low, high = int(self.lower_B[0]), self.upper
         bad_N = (counts_N < low) | (counts_N > (np.inf if high is None else high))
         if bad_N.any():
+            n_bad = bad_N.sum() if times_N is None else times_N[bad_N].sum()
             what = f"{low} or more" if high is None else f"on the scale {low} to {high}"
             raise CountError(
                 f"counts must be {what} for this model; got {np.asarray(counts_N)[bad_N][0]:g} "
-                f"({int(bad_N.sum()):,} such). "
+                f"({int(n_bad):,} such). "
                 + (
                     "Leave such cells out, or fit with zeros='observed'."
                     if high is None
