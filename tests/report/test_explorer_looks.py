@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tallyfold as tf
+from tallyfold.evaluation.metrics import METRICS
 from tallyfold.report.explorer import write_report
 from tallyfold.report.explorer.page import page_text
 from tallyfold.report.explorer.payload import payload_of
@@ -288,6 +289,22 @@ def test_kept_scores_and_what_main_effects_score(visit, model, parts, tmp_path):
     payload["kept"]["rows"].append({"model": "main effects", "scores": [-1.5, 1], "own": False})
     page = visit(written(payload, tmp_path))
     assert "add nothing to predictions" in page.locator("#beaten").inner_text()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_many_kept_scores_have_a_row_each(visit, model, parts, tmp_path, width):
+    kept = model.rename({0: "first"})
+    names = [*METRICS][:12]
+    kept.keep_scores(dict.fromkeys(names, -1.25), parts.test)
+    payload = payload_of(kept)
+    payload["kept"]["rows"].append({"model": "main effects", "scores": [0.5] * 12, "own": False})
+    page = visit(written(payload, tmp_path), width=width)
+    heads = page.locator(".scores tbody th").all_inner_texts()
+    assert [head.split()[0] for head in heads] == names
+    assert page.locator(".scores thead th").all_inner_texts() == ["", "bptf", "main effects"]
+    cells = page.locator(".scores td")
+    assert cells.evaluate_all("(all) => all.every((td) => td.scrollWidth <= td.clientWidth)")
+    assert cells.all_inner_texts()[:2] == ["-1.250", "0.5000"]
 
 
 def test_examples_lead_to_their_labels(page, visit, model, parts, tmp_path):

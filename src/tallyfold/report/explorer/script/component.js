@@ -24,7 +24,8 @@ function drawComponent() {
 
 function standing(number) {
   const place = bySize.findIndex((each) => each.number === number);
-  return K === 1 ? "the only one" : `${place === 0 ? "the largest" : `number ${place + 1} in size`} of ${K}`;
+  const rank = place === 0 ? "the largest" : place === K - 1 ? "the smallest" : `number ${place + 1} in size`;
+  return K === 1 ? "the only one" : `${rank} of ${K}`;
 }
 
 // How surely other fits find a component again, if that was asked for.

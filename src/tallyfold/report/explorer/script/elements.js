@@ -56,7 +56,7 @@ function drawn(draw, attributes = {}) {
 function table(caption, head, rows, attributes = {}) {
   const cell = (content, column) => column === 0
     ? element("th", { scope: "row", role: "rowheader" }, content)
-    : element("td", { role: "cell", "data-head": head[column] }, content);
+    : element("td", { role: "cell", "data-head": head[column].textContent ?? head[column] }, content);
   const row = (cells) => element("tr", { role: "row" }, cells);
   const top = head.map((name) => element("th", { scope: "col", role: "columnheader" }, name));
   return element("table", { role: "table", ...attributes },

@@ -41,7 +41,7 @@ const FARTHEST = 16; // from a circle to its name
 // Whether a box beside circles is clearly at that of one component.
 function isBeside(box, number, places) {
   const gaps = components.map((each) => gap(box, places[each.number], radiusOf(each.share)));
-  return gaps.every((one, other) => one >= 0 && one >= gaps[number] - (other === number ? 0 : 1)) && gaps[number] < FARTHEST;
+  return gaps.every((one, other) => one >= 0 && one >= gaps[number] + (other === number ? 0 : 4)) && gaps[number] < FARTHEST;
 }
 
 // The lines of a name, or none if it has more than three.

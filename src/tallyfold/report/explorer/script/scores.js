@@ -10,17 +10,23 @@ function scoresCard() {
   return card("Scores", null, {}, element("p", {}, validationText()), byId("how-to-score").content);
 }
 
+const MOST_COLUMNS = 6;
+
 function scoreTable(remark, { columns, rows }, ...after) {
   const arrow = { true: " ↑", false: " ↓", null: "" };
   const head = columns.map(({ name, larger }) => name + arrow[larger]);
   const best = columns.map((column, n) => bestOf(rows.map((row) => row.scores[n]), column));
   const cell = (value, n) =>
     value === null ? "–" : element(value === best[n] ? "strong" : "span", {}, digits(value, 4));
-  const shown = rows.map((row) => [element(row.own ? "strong" : "span", {}, row.model), ...row.scores.map(cell)]);
+  const names = rows.map((row) => element(row.own ? "strong" : "span", {}, row.model));
+  const long = columns.length > MOST_COLUMNS; // then a row is a score, not a model
+  const shown = long
+    ? head.map((name, n) => [name, ...rows.map((row) => cell(row.scores[n], n))])
+    : rows.map((row, place) => [names[place], ...row.scores.map(cell)]);
   const tools = csvButton("Scores on held-out cells", ["model", ...columns.map(({ name }) => name)],
     () => rows.map((row) => [row.model, ...row.scores]));
   return card("Scores on held-out cells", remark, { tools, wide: true },
-    scrolling("Scores", table("Scores on held-out cells", ["", ...head], shown, { class: "plain scores" })),
+    scrolling("Scores", table("Scores on held-out cells", ["", ...(long ? names : head)], shown, { class: "plain scores" })),
     note(columns.map(meaningOf).join(" ")),
     beatenBy(rows, columns), ...after);
 }
@@ -50,7 +56,7 @@ function validationText() {
 
 function bestOf(scores, { larger }) {
   const [low, high] = endsOf(scores.filter((value) => value !== null));
-  return larger === null ? null : larger ? high : low;
+  return larger === null || low === high ? null : larger ? high : low;
 }
 
 const meaningOf = ({ name, meaning, larger }) =>
