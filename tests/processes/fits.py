@@ -12,7 +12,10 @@ from tallyfold.inference.fit.state_arrays import to_arrays
 from tallyfold.inference.head import cells
 from tallyfold.inference.occurrence import phases, step
 
-GUIDED = {"seeds": {"first": {"axis_0": ["axis_0-00", "axis_0-01"], "axis_1": ["axis_1-02"]}}, "background": True}
+GUIDED = {
+    "seeds": {"first": {"axis_0": ["axis_0-00", "axis_0-01"], "axis_1": ["axis_1-02"]}},
+    "background": True,
+}
 FITS = {
     "bptf": lambda: tf.BPTF(n_components=3, max_iter=8, tol=0.0),
     "bptf, learnt dispersion": lambda: tf.BPTF(

@@ -169,9 +169,7 @@ class SVIStep:
         prior = self.sweeps.guidance.priors[axis]
         return prior.rows(entities) if axis == self.axis else prior
 
-    def _bound(
-        self, now: CAVIState, cells: TrainingCells, entities: Ints, weight: float
-    ) -> float:
+    def _bound(self, now: CAVIState, cells: TrainingCells, entities: Ints, weight: float) -> float:
         posterior: GammaPosterior = now.posterior
         terms = self.sweeps.terms(now, cells)
         geo, mean = posterior.geometric_means, posterior.means
