@@ -27,7 +27,7 @@ from scipy.optimize import linear_sum_assignment
 
 import tallyfold as tf
 from kept_rows import installed, listed, timed
-from rivals.topics import fit_lda, fit_nmf, fit_tomotopy, normalised
+from rivals.topics import fit_lda, fit_nmf, fit_tomotopy
 from tallyfold.evaluation.words.cooccurrence import Cooccurrence
 from tallyfold.posterior.label_order import ORDERS, Weights, checked_order
 
@@ -142,7 +142,7 @@ def common_words(one_KT, other_KT):
 
 
 def stability_of(fits):
-    """Return the mean share of words in common of all pairs of fits, by what lists are ranked by."""
+    """Return the mean share of common words of all pairs of fits, by what ranks lists."""
     return {
         f"stability-{by}": float(np.mean([common_words(a[by], b[by]) for a, b in pairs]))
         for pairs in [list(combinations(fits, 2))]

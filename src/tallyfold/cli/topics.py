@@ -1,6 +1,6 @@
 """``tallyfold topics``: whether the words of components stand together, apart, and come back."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from tallyfold.cli import options
 from tallyfold.cli.model_cells import Folder, counts_for, load_model
@@ -49,15 +49,8 @@ def topics(
     tensor = counts_for(model, files, reading)
     name = axis or max(model.axes_, key=len).name
     axes = [each.strip() for each in document.split(",")] if document else None
-    found = topic_table(
-        model,
-        name,
-        tensor,
-        document=axes,
-        top=most,
-        by=by,
-        relevance=relevance,  # type: ignore[arg-type]
-    )
+    ranked: dict[str, Any] = {"by": by, "relevance": relevance}
+    found = topic_table(model, name, tensor, document=axes, top=most, **ranked)
     if as_json:
         print_json(
             {

@@ -192,8 +192,10 @@ def stability(
     """Fit a model again and again, and see which of its components come back.
 
     Every fit has another seed and sees another share of the cells; the cells hidden from it score
-    it. Cells that the model held out for itself, to stop or to learn from, are given to none. Components of two fits are matched by the overlap of what they say of all labels of all axes
-    (`model.similar`), so that the sum of overlaps is largest (the Hungarian method).
+    it. Cells that the model held out for itself, to stop or to learn from, are given to none.
+    Components of two fits are matched by the overlap of what they say of all labels of all axes
+    (`model.similar`), so that the sum of overlaps is largest (the Hungarian method); seeded ones
+    by their names.
 
     Parameters
     ----------

@@ -60,6 +60,12 @@ class BPTF(GuidedModel):
     scale
         For a head: the smallest and the largest value that counts can have, such as (1, 5) for
         stars; ``"auto"`` recognises a bounded scale, None never has one.
+    seeds, seed_strength
+        Labels that components should have, by axis and by the component's name, such as
+        ``{"networking": {"word": ["socket", "server"]}}``; they pull ``"weak"``, ``"medium"`` or
+        ``"strong"``, and lock nothing.
+    background
+        Whether one of the components, the last one, is what is common everywhere.
     random_state
         Seed of the random start and of the validation part. None draws
         one, which `random_state_` has.

@@ -149,7 +149,8 @@ class GuidedModel(SweptModel):
 
     def _seeded_labels(self, axes: Sequence[Axis]) -> list[SeededLabels]:
         """Return the labels of all seeds by position; refuse what the axes do not have."""
-        found, owners = [], {}
+        found: list[SeededLabels] = []
+        owners: dict[tuple[int, int], str] = {}
         for component, (name, asked) in enumerate((self.seeds or {}).items()):
             for axis_name, labels in asked.items():
                 axis, positions = _positions(axes, name, axis_name, labels)

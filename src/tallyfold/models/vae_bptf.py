@@ -121,6 +121,12 @@ class VAEBPTF(EncodedModel, TakesNewCells):
         `batch_entities` entities of an axis at a time, drawn at random; `max_iter` counts these
         batches. A first model is there sooner. With observed zeros two passes over all cells
         follow, instead of ten. None: all (encoders: as many as have 20 million cells).
+    seeds, seed_strength
+        Labels that components should have, by axis and by the component's name, such as
+        ``{"networking": {"word": ["socket", "server"]}}``; they pull ``"weak"``, ``"medium"`` or
+        ``"strong"``, and lock nothing.
+    background
+        Whether one of the components, the last one, is what is common everywhere.
     random_state
         Seed of the start, of draws and of the validation part. None draws
         one, which `random_state_` has.

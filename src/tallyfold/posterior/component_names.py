@@ -129,8 +129,7 @@ def _short(label: Any) -> str:
         return text
     if " " not in text and (steps := [m.end() for m in STEP.finditer(text)]):
         start = next((n for n in steps if len(text) - n < LONGEST_LABEL), steps[-1])
-        if len(text) - start > 0:
-            return f"…{text[start:][-LONGEST_LABEL + 1 :]}"
+        return f"…{text[start:][-LONGEST_LABEL + 1 :]}"
     return f"{text[: LONGEST_LABEL - 1]}…"
 
 

@@ -138,11 +138,10 @@ class CAVIStep:
             rng.gamma(START_SHAPE, 1 / START_SHAPE, (size, self.n_components))
             for size in cells.shape
         ]
+        gate = self.gates[self.gate] if self.gates else None
         tables = [
             GammaTable(np.full_like(first_DK, START_SHAPE), START_SHAPE / (scale * first_DK))
-            for first_DK in self.guidance.first(
-                noises, self.gates[self.gate] if self.gates else None
-            )
+            for first_DK in self.guidance.first(noises, gate)
         ]
         dispersion = 1.0 if self.dispersion is None else self.dispersion
         return CAVIState(

@@ -1,7 +1,7 @@
 """What is known of components before a fit: where factors start, and what pulls them.
 
-A seed names labels that one component should have. It is as if a part s of a label's counts had been
-seen before, all in this component. With n_d counts and an exposure of E_dk its factor becomes
+A seed names labels that one component should have. It is as if a part s of a label's counts had
+been seen before, all in this component. With n_d counts and an exposure of E_dk its factor becomes
 
 - Gamma(a + s * n_d + its counts in k, a * b + (1 + s) * E_dk)
 
@@ -107,7 +107,7 @@ class Guidance:
     n_components, prior_shape
         The number of components, and the shape of the prior of factors nothing is known of.
     latent
-        Whether factors are of whether there is a count, so that cells are counted, not their counts.
+        Whether factors are of whether there is a count, so that cells are counted.
     """
 
     def __init__(
