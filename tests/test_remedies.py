@@ -26,6 +26,18 @@ AXES = ["who", "what"]
 QUICK = {"n_components": 1, "max_iter": 2, "backend": "numpy"}
 HEAD = {"n_components": 1, "max_iter": 2}
 TENSOR = tf.simulate((12, 10, 5), 1, density=0.5, random_state=0).tensor
+YEARLY = pd.DataFrame({"who": list("abab"), "year": [2001, 2001, 2002, 2004]})
+TWO_TIMES = tf.CountTensor(
+    [
+        TENSOR.axes[0],
+        *(
+            tf.Axis.numbered(a.name, len(a)).with_order(tf.AxisOrder("ordered"))
+            for a in TENSOR.axes[1:]
+        ),
+    ],
+    TENSOR.indices,
+    TENSOR.counts,
+)
 RATED = tf.CountTensor(TENSOR.axes, TENSOR.indices, TENSOR.counts % 5 + 1)
 
 
@@ -342,6 +354,28 @@ REMEDIES = [
                 folds=[tf.split(TENSOR, groups=tf.near_copies(TENSOR, "axis_0"))]
             ).split(TENSOR)
         ),
+    ),
+    (
+        "time='axis_1'",
+        lambda: tf.LastValue().fit(TWO_TIMES),
+        lambda: tf.LastValue(time="axis_1").fit(TWO_TIMES),
+    ),
+    (
+        "ordered=['year']",
+        lambda: tf.LastValue().fit(tf.CountTensor.from_frame(YEARLY, ["who", "year"])),
+        lambda: tf.LastValue().fit(
+            tf.CountTensor.from_frame(YEARLY, ["who", "year"], ordered=["year"])
+        ),
+    ),
+    (
+        "period=7",
+        lambda: tf.SeasonalNaive(time="axis_1").fit(TWO_TIMES),
+        lambda: tf.SeasonalNaive(time="axis_1", period=7).fit(TWO_TIMES),
+    ),
+    (
+        "SmoothedPast",
+        lambda: tf.BPTF(**QUICK).fit(TENSOR).forecast(1),
+        lambda: tf.SmoothedPast(time="axis_1").fit(TWO_TIMES).forecast(1),
     ),
     (
         "from_frame(frame, axes=[...])",

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 import typer
 from tests.inference.pair_effects import simulate_pairs
-from tests.models.quick import quick
+from tests.models.quick import REMEMBER, in_time, quick
 from tests.report.explorer_model import NASTY, SCRIPT, YEARS, labelled_parts, labelled_tensor
 from typer.testing import CliRunner
 
@@ -322,11 +322,11 @@ def test_scores_of_factors_and_of_a_head_are_not_one_line(kind):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_has_a_page(name, parts, tmp_path):
-    fitted = quick(name).fit(parts.train)
+    fitted = quick(name).fit(in_time(parts.train) if name in REMEMBER else parts.train)
     data = embedded_data(
         write_report(fitted, tmp_path / "x.html", test=parts.test).read_text(encoding="utf-8")
     )
-    explorable = name not in ("constant", "mlp-tf", "margins")
+    explorable = name not in ("constant", "mlp-tf", "margins", *REMEMBER)
     assert bool(data["components"]) is explorable
     assert len(data["axes"]) == 3 * explorable
     assert data["fit"]["model"] == type(fitted).__name__

@@ -12,6 +12,7 @@ from tallyfold.report.plots.legible import legible
 from tallyfold.report.plots.style import (
     COLOURS,
     INK,
+    add_legend,
     drawing,
     finish,
     look,
@@ -53,16 +54,19 @@ def backtest_scores(
     part = _chosen(rows, metric, ahead)
     origins = list(dict.fromkeys(part["origin"]))
     refuse_many(part["model"].nunique(), "models")
+    ticks, tick_how = legible(origins, 20)
+    names, name_how = legible(list(dict.fromkeys(part["model"])), 30)
     with drawing(ax, (6.4, 3.8)) as ax:
-        for number, (model, own) in enumerate(part.groupby("model", sort=False)):
+        handles = []
+        for number, (_, own) in enumerate(part.groupby("model", sort=False)):
             place = own["origin"].map(origins.index)
             colour, marker, line = look(number)
             how: Any = {"color": colour, "marker": marker, "linestyle": line, "markersize": 4}
-            ax.plot(place, own["value"], label=legible(str(model)), **how)
-        ax.set_xticks(range(len(origins)), [*map(legible, origins)], rotation=30, ha="right")
+            handles += ax.plot(place, own["value"], **how)
+        ax.set_xticks(range(len(origins)), ticks, rotation=30, ha="right", **tick_how)
         title = f"Forecasts at {len(origins)} origins, {_periods(ahead)} ahead"
         finish(ax, title, "last period known", f"{metric}, per cell with a count", {}, "y")
-        ax.legend(frameon=False)
+        add_legend(ax, handles, names, name_how, loc="best")
     return ax
 
 
@@ -103,16 +107,18 @@ def forecast_ribbons(
     }
     periods = list(found["actual"].index)
     place = np.arange(len(periods))
+    ticks, tick_how = legible(periods, 20)
+    (called,), title_how = legible([name], 30)
     with drawing(ax, (6.4, 3.8)) as ax:
         low, high = found["low"].to_numpy(), found["high"].to_numpy()
         band: Any = {"color": COLOURS[0], "alpha": 0.2, "linewidth": 0}
         ax.fill_between(place, low, high, label="80 % interval", **band)
         ax.plot(place, found["mean"].to_numpy(), "-", color=COLOURS[0], label="expected")
         ax.plot(place, found["actual"].to_numpy(), "o", color=INK, markersize=4, label="came")
-        ax.set_xticks(place, [*map(legible, periods)], rotation=30, ha="right")
+        ax.set_xticks(place, ticks, rotation=30, ha="right", **tick_how)
         inside = float(np.mean((found["actual"] >= low) & (found["actual"] <= high)))
-        title = f"{legible(name)}: totals {_periods(ahead)} ahead, {100 * inside:.0f} % inside"
-        finish(ax, title, "period", "total of labels known by then", {}, "y")
+        title = f"{called}: totals {_periods(ahead)} ahead, {100 * inside:.0f} % inside"
+        finish(ax, title, "period", "total of labels known by then", title_how, "y")
         ax.legend(frameon=False)
     return ax
 
