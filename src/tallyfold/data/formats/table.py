@@ -17,14 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing
-from tallyfold.data.formats import sql, writing
+from tallyfold.data.formats import grouping, sql, writing
 from tallyfold.data.formats.faults import DURATION, find_faults, row_faults
-from tallyfold.data.formats.grouping import (
-    Grouped,
-    group_rows,
-    tensor_of_groups,
-    without_missing,
-)
 from tallyfold.data.missing import MissingRows
 from tallyfold.data.request import Request, check_columns
 from tallyfold.data.tensor import CountTensor
@@ -144,7 +138,7 @@ def _read_table(
         source = form.source(connection, files, request.wanted)
         request = request.of_table(list(source.types))
         grouped, missing = grouped_rows(connection, form, files, source, request)
-        return tensor_of_groups(
+        return grouping.tensor_of_groups(
             connection,
             grouped,
             request,
@@ -162,14 +156,14 @@ def grouped_rows(
     source: sql.Source,
     request: Request,
     table: str = "TEMP TABLE",
-) -> tuple[Grouped, MissingRows]:
+) -> tuple[grouping.Grouped, MissingRows]:
     """Make the table ``cells`` of the rows of files; refuse rows that are at fault."""
     faults = row_faults(source, request, form.is_text)
-    grouped = group_rows(connection, source, request, faults, table=table)
+    grouped = grouping.group_rows(connection, source, request, faults, table=table)
     if grouped.faulty:
         raise find_faults(connection, form, files, request)
     if request.missing == "drop":
-        return without_missing(connection, request)
+        return grouping.without_missing(connection, request)
     return grouped, MissingRows()
 
 
