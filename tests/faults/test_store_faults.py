@@ -205,10 +205,11 @@ def test_ctrl_c_while_duckdb_works_is_a_ctrl_c(tmp_path):
     """DuckDB has an error of its own for it."""
     from tallyfold.data.formats.sql import connected
 
-    main = threading.get_ident()
+    ctrl_c = threading.Timer(0.5, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+    ctrl_c.start()
+    long = "SELECT count(*) FROM range(10000000) a, range(100000) b"
     with pytest.raises(KeyboardInterrupt), connected() as connection:
-        threading.Timer(0.5, signal.pthread_kill, (main, signal.SIGINT)).start()
-        connection.execute("SELECT count(*) FROM range(10000000) a, range(100000) b").fetchall()
+        connection.execute(long).fetchall()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="works by SIGKILL")
