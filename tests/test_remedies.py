@@ -130,10 +130,18 @@ def days(**given):
     return tf.split(tf.CountTensor.from_frame(frame, ["who", "day"], **given), cells="all").train
 
 
-MONTHS = [tf.Axis("day", ["2024-01"], unit="month")]
+def log(**given):
+    """Return the counts of a log with days and years."""
+    dates = pd.date_range("2024-01-01", periods=90)
+    frame = pd.DataFrame({"who": list("abc") * 30, "day": dates.astype(str), "year": dates.year})
+    return tf.CountTensor.from_frame(frame, **{"axes": ["who", "day", "year"]} | given)
+
+
+MONTHS = [tf.Axis("day", ["2024-01"], tf.AxisOrder.of_unit("month"))]
 LABELS = TENSOR.to_frame().rename(columns={"count": "mean"})
 
 FIT = fitted()
+BY_MONTH = tf.Margins().fit(log(bins={"day": "month"}))
 MISSING = tf.Margins(zeros="missing").fit(TENSOR)
 EMPTY = TENSOR.with_cells([0])
 SEEN = fitted(zeros="observed")
@@ -150,6 +158,31 @@ REMEDIES = [
         "bins=",
         lambda: with_bins_of(days(), MONTHS),
         lambda: with_bins_of(days(bins={"day": "month"}), MONTHS),
+    ),
+    (
+        "bins={'day': 'month'}",
+        lambda: log().axis("day").steps(),
+        lambda: log(bins={"day": "month"}).axis("day").steps(),
+    ),
+    (
+        "ordered=['year']",
+        lambda: log().axis("year").following(1),
+        lambda: log(ordered=["year"]).axis("year").following(1),
+    ),
+    (
+        "axes=model.axes_",
+        lambda: BY_MONTH.log_pmf(log()),
+        lambda: BY_MONTH.log_pmf(log(axes=BY_MONTH.axes_)),
+    ),
+    (
+        "without bins",
+        lambda: BY_MONTH.score(log(bins={"day": "week"})),
+        lambda: BY_MONTH.score(log()),
+    ),
+    (
+        "unknown={'axis_0': 'prior'}",
+        lambda: FIT.predict(beyond()),
+        lambda: FIT.predict(beyond(), unknown={"axis_0": "prior"}),
     ),
     (
         "output='array'",

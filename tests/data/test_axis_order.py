@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import tallyfold as tf
 from tallyfold import Axis, AxisOrder
+from tallyfold.data.formats import writing
 from tallyfold.data.time_units import CYCLES, UNITS, starts_of, written
-from tallyfold.errors import LabelError, ParameterError
+from tallyfold.errors import FormatError, LabelError, ParameterError
 
 BEGINNINGS = {
     "year": ["1969", "1970", "2024"],
@@ -169,3 +170,41 @@ def test_parts_and_models_keep_the_order(tmp_path):
     for grown in (margins.fold_in(new, "month"), margins.update(new)):
         assert grown.axes_[2].order == order
         assert grown.axes_[2].following(1).to_pylist() == ["2024-10"]
+
+
+def test_files_of_earlier_versions_have_a_unit_alone(monkeypatch):
+    axes = [Axis("month", ["2024-01"], AxisOrder.of_unit("month")), Axis("who", ["x"])]
+    monkeypatch.setattr(writing, "_order_facts", lambda order: order and {"unit": order.unit})
+    found = writing.axes_from_bytes(writing.axes_to_bytes(axes), "counts.npz")
+    assert [axis.order for axis in found] == [AxisOrder("time", "month"), None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "3", "[]", "null", '{"kind": "other"}', '{"kind": []}', '{"kind": "time", "more": 1}'],
+)
+def test_damaged_orders_are_refused(text, monkeypatch):
+    monkeypatch.setattr(writing, "_order_facts", lambda order: {"order": text})
+    data = writing.axes_to_bytes([Axis("who", ["x"])])
+    with pytest.raises(FormatError, match="axes recorded with 'counts.npz' are damaged"):
+        writing.axes_from_bytes(data, "counts.npz")
+
+
+def test_zones_that_a_machine_does_not_know_are_named():
+    axis = Axis("day", ["2024-05-01"], AxisOrder.of_unit("day", "Moon/Crater"))
+    frame = pa.table({"day": pa.array([dt.datetime(2024, 5, 1)], pa.timestamp("us", "UTC"))})
+    with pytest.raises(LabelError, match="'Moon/Crater', which this machine does not know"):
+        tf.CountTensor.from_frame(frame.append_column("who", [["x"]]), [axis, "who"])
+
+
+def test_courses_follow_a_declared_order():
+    rng = np.random.default_rng(0)
+    sizes = Axis("size", ["S", "M", "L"], AxisOrder("ordered"))
+    tensor = tf.CountTensor.from_array(rng.poisson(1.0, (12, 3)), ["user", sizes])
+    model = tf.BPTF(n_components=2, max_iter=5).fit(tensor)
+    assert model.course(0, "size")["label"].tolist() == ["S", "M", "L"]
+    axes = ["user", sizes.with_order(None)]
+    plain = tf.CountTensor.from_array(rng.poisson(1.0, (12, 3)), axes)
+    model = tf.BPTF(n_components=2, max_iter=5).fit(plain)
+    with pytest.raises(LabelError, match=r"ordered=\['size'\]"):
+        model.course(0, "size")

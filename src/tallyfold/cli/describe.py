@@ -105,6 +105,8 @@ def facts_of(tensor: "CountTensor", busiest: int = 5) -> dict[str, Any]:
 def _axis_facts(tensor: "CountTensor", position: int, busiest: int) -> dict[str, Any]:
     import numpy as np
 
+    from tallyfold.data.axis_course import order_words
+
     axis = tensor.axes[position]
     cells_D = tensor.marginal(axis.name, of="nonzeros")
     totals_D = tensor.marginal(axis.name)
@@ -113,6 +115,7 @@ def _axis_facts(tensor: "CountTensor", position: int, busiest: int) -> dict[str,
         "name": axis.name,
         "size": len(axis),
         "type": str(axis.labels.type).removeprefix("large_"),
+        "order": order_words(axis) or None,
         "one_cell": int((cells_D == 1).sum()),
         "no_cell": int((cells_D == 0).sum()),
         "busiest": [
@@ -157,6 +160,9 @@ def show(facts: dict[str, Any], out: "Console") -> None:
         least, most = (duration(fit[f"{end}_seconds"]) for end in ("least", "most"))
         what = f"a fit of {fit['model']} with {fit['components']} components"
         out.print(f"{what}: roughly {least} to {most}, {decimal(fit['bytes'])}")
+    for axis in facts["axes"]:
+        if axis["order"] is not None:
+            out.print(f"{printable(axis['name'])}: {printable(axis['order'])}", markup=False)
     for line in facts["dropped"]:
         out.print(f"left out: {printable(line)}", markup=False)
     out.print(f"fingerprint {facts['fingerprint']}")
@@ -191,8 +197,9 @@ def _axes_table(facts: dict[str, Any]) -> Table:
     rows = []
     for axis in facts["axes"]:
         labels, one, none = (f"{axis[name]:,}" for name in ("size", "one_cell", "no_cell"))
-        rows.append((printable(axis["name"]), labels, axis["type"], one, none))
-    return "Axes", ["axis", "labels>", "type", "with one cell>", "with none>"], rows
+        kind = printable((axis["order"] or axis["type"]).partition(",")[0])
+        rows.append((printable(axis["name"]), labels, kind, one, none))
+    return "Axes", ["axis", "labels>", "type or order", "with one cell>", "with none>"], rows
 
 
 def _busiest_table(axis: dict[str, Any]) -> Table:

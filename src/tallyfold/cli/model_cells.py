@@ -172,8 +172,8 @@ def predict(
     model = load_model(folder)
     if not model.fitted_.has_distribution:
         say_aside(f"{model.name} predicts means only: no median, low or high.")
-    names = [axis.name for axis in model.axes_]
-    with files_of(files) as paths, closing(read_rows(paths, names, delimiter=delimiter)) as given:
+    axes = model.axes_
+    with files_of(files) as paths, closing(read_rows(paths, axes, delimiter=delimiter)) as given:
         tables = predicted_rows(
             model,
             given,
@@ -255,6 +255,8 @@ def surprise(
     else:
         title = f"The least expected of {counts.nnz:,} cells"
         shown = frame.drop(columns=["side", "p"])  # seen from count and mean, and from log10_p
+        if "unknown" in shown and not shown["unknown"].any():
+            shown = shown.drop(columns="unknown")
         show_frame(title, shown, FORMATS, spare=("low", "high"))
 
 

@@ -96,6 +96,11 @@ class AxisOrder:
         words = self.kind if self.unit is None else self.unit
         return words if self.tz is None else f"{words}, {self.tz}"
 
+    @property
+    def cut(self) -> str:
+        """The unit that times were cut into, and the zone in which they were."""
+        return f"{self.unit}, {self.tz or 'UTC'}"
+
     def steps(self, labels: pa.Array) -> Steps:
         """Return each label's step; a LabelError that names labels which are none."""
         if self.kind == "ordered":

@@ -18,6 +18,7 @@ from tallyfold.data.axis import Axis, listing, python_values
 from tallyfold.data.axis_order import AxisOrder
 from tallyfold.data.problems import ALL_ROWS, SHOWN, Problem, Problems, RowNumbers
 from tallyfold.data.time_units import CYCLE_STARTS, CYCLES, UNITS, bin_start, unit_of, written
+from tallyfold.data.zones import checked_zone, local_times
 from tallyfold.errors import LabelError, ParameterError
 
 if TYPE_CHECKING:
@@ -94,25 +95,6 @@ def _check_units(name: str, units: Any) -> None:
         )
 
 
-def checked_zone(tz: str | None) -> str | None:
-    """Return a time zone that is known, None for UTC; refuse others, with what is like them."""
-    import zoneinfo
-
-    if tz is None or tz == "UTC":
-        return None
-    known = zoneinfo.available_timezones()
-    if isinstance(tz, str) and tz in known:
-        return tz
-    words = {zone.casefold(): zone for zone in known}
-    words |= {zone.rpartition("/")[2].casefold(): zone for zone in known}
-    asked = str(tz).casefold().replace(" ", "_")
-    near = [words[word] for word in difflib.get_close_matches(asked, words, n=3)]
-    hint = f" Did you mean {listing([*dict.fromkeys(near)])}?" if near else ""
-    raise ParameterError(
-        f"`tz` must be the name of a time zone, such as 'Europe/Berlin' or 'UTC'; got {tz!r}.{hint}"
-    )
-
-
 def bin_starts(
     values: pa.Array | pa.ChunkedArray,
     order: AxisOrder,
@@ -170,7 +152,8 @@ def bins_of(labels: pa.Array, axis: Axis, rows: RowNumbers = ALL_ROWS) -> pa.Arr
         labels = labels.cast(pa.large_string())
         own = pc.is_in(labels, value_set=axis.labels.cast(pa.large_string()))
         asked = pc.if_else(own, pa.scalar(None, labels.type), labels)
-    starts = bin_starts(asked, order, axis.name, rows).dictionary_encode()
+    column = order.column or axis.name
+    starts = bin_starts(asked, order, column, rows).dictionary_encode()
     cut = bin_labels(starts.dictionary, order.unit, axis.name).take(starts.indices)
     return pc.coalesce(cut, labels) if is_text(labels.type) else cut
 
@@ -205,7 +188,7 @@ def _wall_times(
         values = values.cast(values.type.value_type)
     kind = values.type
     if pa.types.is_timestamp(kind):
-        return _local(values, order.tz)
+        return local_times(values, order.tz)
     if pa.types.is_date(kind):
         return values.cast(pa.timestamp("us"))
     if pa.types.is_null(kind):
@@ -218,20 +201,11 @@ def _wall_times(
     raise LabelError(f"{TIME_WANTED.format(axis)}; got {kind}, {shown}. {TIME_REMEDY}")
 
 
-def _local(times: Any, tz: str | None) -> Any:
-    """Return moments by the clock of a zone; times without a zone are that already."""
-    if not times.type.tz:
-        return times
-    if tz is None:
-        return times.cast(pa.timestamp(times.type.unit))
-    return pc.local_timestamp(times.cast(pa.timestamp(times.type.unit, tz)))
-
-
 def _parsed(texts: Any, order: AxisOrder, axis: str, rows: RowNumbers, problems: Problems) -> Any:
     """Read ISO times and labels: all at once if Arrow can, else each distinct text by itself."""
     for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):  # none has a zone, or each has one
         with contextlib.suppress(pa.ArrowInvalid):
-            return _local(texts.cast(kind), order.tz)
+            return local_times(texts.cast(kind), order.tz)
     distinct = pc.unique(texts).drop_null()
     found = [_read(text, order.unit or "") for text in distinct.to_pylist()]
     no_times = [text for text, one in zip(distinct, found, strict=True) if one is None]
@@ -253,7 +227,7 @@ def _parsed(texts: Any, order: AxisOrder, axis: str, rows: RowNumbers, problems:
     moments = [one if isinstance(one, dt.datetime) else None for one in found]
     zoned = pa.array([m is not None and m.tzinfo is not None for m in moments], pa.bool_())
     walls = pa.array([m and m.replace(tzinfo=None) for m in moments], pa.timestamp("us"))
-    seen = _local(walls.cast(pa.timestamp("us", "UTC")), order.tz)
+    seen = local_times(walls.cast(pa.timestamp("us", "UTC")), order.tz)
     return pc.if_else(zoned, seen, walls).take(pc.index_in(texts, value_set=distinct))
 
 

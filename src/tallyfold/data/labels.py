@@ -198,27 +198,29 @@ def with_bins_of(tensor: CountTensor, axes: Sequence[Axis]) -> CountTensor:
 def column_for(axis: Axis, columns: Sequence[str]) -> str:
     """Return which column of a table is for an axis: the times it is cut from, or its own name."""
     source = None if axis.order is None else axis.order.column
-    return source if source is not None and source in columns else axis.name
+    own = source is None or (axis.name in columns and source not in columns)
+    return axis.name if own or source is None else source
 
 
-def binned_like(given: Axis, wanted: Axis) -> pa.Array:
-    """Return the labels of an axis, cut as another's; refuse bins of another unit or zone."""
+def check_bins_like(given: Axis, wanted: Axis) -> None:
+    """Refuse an axis that is cut already, in another unit or zone than is wanted."""
     order = given.order
     if wanted.order is None or wanted.unit is None or order is None or order.unit is None:
-        return bins_of(given.labels, wanted)
+        return
     if (order.unit, order.tz) != (wanted.unit, wanted.order.tz):
         raise LabelError(
-            f"axis {given.name!r} is cut by {order}; wanted is {wanted.name!r} by {wanted.order}. "
+            f"axis {given.name!r} is cut by {order.cut}; wanted is {wanted.name!r} by "
+            f"{wanted.order.cut}. "
             "Read the table again without bins, times are cut as they should be then, or with the "
             "same ones."
         )
-    return bins_of(given.labels, wanted)
 
 
 def _cut_like(given: Axis, wanted: Axis) -> tuple[Axis, npt.NDArray[np.int32] | None]:
     """Return an axis cut as another, and the place there of each of its labels; None: its own."""
-    labels = binned_like(given, wanted)
-    if labels.equals(given.labels):
+    check_bins_like(given, wanted)
+    labels = bins_of(given.labels, wanted)
+    if labels is given.labels or labels.equals(given.labels):
         same = given.name == wanted.name or given is wanted
         return (given if same else given.renamed(wanted.name).with_order(wanted.order)), None
     codes, distinct = _dictionary(labels, wanted.name)

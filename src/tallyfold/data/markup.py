@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.data.axis import python_values
+from tallyfold.data.axis_course import order_words
 from tallyfold.data.summary import count_bands, percent
 from tallyfold.errors import printable
 
@@ -108,14 +109,17 @@ def tensor_html(tensor: CountTensor, title: str = "CountTensor") -> str:
     rows = []
     for axis in tensor.axes:
         kind = str(axis.labels.type).removeprefix("large_")
+        if axis.order is not None:
+            kind = axis.unit or axis.order.kind
         total_D = tensor.marginal(axis.name)
         first = int(np.argmax(total_D)) if tensor.nnz else 0
         busiest = python_values(axis.labels[first : first + 1]) if tensor.nnz else []
-        rows.append((axis.name, len(axis), axis.unit or kind, ", ".join(map(str, busiest))))
+        rows.append((axis.name, len(axis), kind, ", ".join(map(str, busiest))))
     facts = {
         "cells with a count": f"{tensor.nnz:,}, {percent(tensor.density)} of all",
         "total": f"{tensor.total:,}",
     }
+    facts |= {f"order of {a.name}": order_words(a) for a in tensor.axes if a.order is not None}
     if tensor.part is not None:
         facts["part"] = tensor.part.words()
     facts |= {f"left out ({n})": str(each) for n, each in enumerate(tensor.dropped, start=1)}

@@ -28,8 +28,8 @@ NAMES = [
     {name[:width]: number for number, name in enumerate(names.split(), 1)}
     for names in (MONTHS, DAYS)
     for width in (3, None)
-]
-"""Numbers of months and of weekdays, by their English names, short and whole."""
+] + [{f"{hour:02}h": hour for hour in range(24)}]
+"""Numbers of months, of weekdays, by their English names, short and whole, and of hours."""
 
 FIRST_DAY = 719163
 """The day 1970-01-01, counted as Python counts days."""

@@ -70,7 +70,7 @@ class Request(NamedTuple):
         if like:
             columns = [*dict.fromkeys(columns)]
         names, cuts = checked_bins(bins, columns, tz)
-        _check_same(like, cuts)
+        _check_same(like, cuts, names)
         cuts = {name: order for name, order in like.items() if order.unit is not None} | cuts
         if len(names) < 2:
             raise ShapeError(
@@ -136,13 +136,17 @@ def _cut_or_named(axis: str | Axis, bins: Bins) -> str:
     return source if source is not None and source in bins else axis.name
 
 
-def _check_same(like: Mapping[str, AxisOrder], cuts: Mapping[str, AxisOrder]) -> None:
-    """Refuse bins of an axis that is cut otherwise."""
+def _check_same(
+    like: Mapping[str, AxisOrder], cuts: Mapping[str, AxisOrder], names: Sequence[str]
+) -> None:
+    """Refuse bins of an axis that is cut otherwise, or would be none then."""
+    gone = [name for name in like if name not in names]
     for name, cut in cuts.items():
-        order = like.get(name)
-        if order is not None and (order.unit, order.tz) != (cut.unit, cut.tz):
+        order = like[gone[0]] if gone else like.get(name)
+        if order is not None and (gone or (order.unit, order.tz) != (cut.unit, cut.tz)):
             raise ParameterError(
-                f"`bins` would cut {name!r} by {cut}; it must be {order}, as the axis given is. "
+                f"`bins` would cut {name!r} by {cut.cut}; it must be {order.cut}, as the "
+                "axis given is. "
                 "Leave `bins` and `tz` out: times are cut as the axis says."
             )
 

@@ -49,9 +49,12 @@ UNITS: dict[str, Unit] = {
     "quarter": Unit(
         lambda time: f"{time.year:04}-Q{(time.month + 2) // 3}", re.compile(r"\d{4}-Q[1-4]")
     ),
-    "month": Unit(lambda time: f"{time.year:04}-{time:%m}", re.compile(r"\d{4}-\d{2}"), "-01"),
+    "month": Unit(
+        lambda time: f"{time.year:04}-{time:%m}", re.compile(r"\d{4}-(0[1-9]|1[0-2])"), "-01"
+    ),
     "week": Unit(
-        lambda time: "{:04}-W{:02}".format(*time.isocalendar()[:2]), re.compile(r"\d{4}-W\d{2}")
+        lambda time: "{:04}-W{:02}".format(*time.isocalendar()[:2]),
+        re.compile(r"\d{4}-W(0[1-9]|[1-4]\d|5[0-3])"),
     ),
     "day": Unit(lambda time: f"{time.year:04}-{time:%m-%d}", re.compile(r"\d{4}-\d{2}-\d{2}")),
     "hour": Unit(

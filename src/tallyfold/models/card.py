@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tallyfold.data.axis_course import order_words
 from tallyfold.data.markup import html_facts
 from tallyfold.errors import printable
 from tallyfold.models.fitted import Fitted
@@ -69,6 +70,7 @@ def facts_of(model: FittedModel) -> dict[str, Any]:
         "model": model.name,
         "axes": {axis.name: len(axis) for axis in fitted.axes},
         "bins": {axis.name: axis.unit for axis in fitted.axes if axis.unit is not None},
+        "order": {axis.name: order_words(axis) for axis in fitted.axes if axis.order is not None},
         "zeros": fitted.parameters["zeros"],
         "gate": fitted.gate,
         "whether": whether_words(fitted),
@@ -94,6 +96,7 @@ def _lines(model: FittedModel, facts: dict[str, Any]) -> dict[str, str]:
         "model": facts["model"],
         "axes": " x ".join(f"{name} {size:,}" for name, size in facts["axes"].items()),
         "bins": ", ".join(f"{name} by {unit}" for name, unit in facts["bins"].items()),
+        "order": "; ".join(f"{name}: {words}" for name, words in facts["order"].items()),
         "zeros": ZEROS.get(facts["zeros"], facts["zeros"]),
         "gate": gate_words(model) or "",
         "whether": facts["whether"] or "",

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tallyfold.data.axis import Axis, listing, plain_labels
 from tallyfold.data.bins import bins_of
 from tallyfold.data.events import read_columns
-from tallyfold.data.labels import binned_like, column_for, with_bins_of
+from tallyfold.data.labels import check_bins_like, column_for, with_bins_of
 from tallyfold.data.request import Request
 from tallyfold.data.tensor import CountTensor, label_columns
 from tallyfold.errors import LabelError, ParameterError, ShapeError
@@ -159,10 +159,11 @@ def _of_tensor(axes: Sequence[Axis], tensor: CountTensor, unknown: Mapping[str, 
     for axis, source in zip(axes, sources, strict=True):
         given = tensor.axis(source)
         column = tensor.indices[:, tensor.axis_number(source)]
+        check_bins_like(given, axis)
         if given != axis:
             used = np.unique(column)
             place = np.full(len(given), -1, np.int32)
-            labels = binned_like(given.take(used), axis)
+            labels = bins_of(given.labels.take(pa.array(used)), axis)
             place[used] = _find(axis, labels, unknown[axis.name])
             column = place[column]
         columns.append(column)
@@ -205,6 +206,6 @@ def _find(axis: Axis, labels: Any, unknown: str) -> Positions:
     except LabelError as error:
         raise LabelError(
             f"{error} Leave their cells out, or take them for average entities: predict, score and "
-            f"surprise do so with unknown='prior', or unknown={{{axis.name!r}: 'prior'}} for those "
-            "of this axis alone."
+            f"surprise do so, with unknown={{{axis.name!r}: 'prior'}} for this axis alone, for all "
+            "with unknown='prior'."
         ) from None

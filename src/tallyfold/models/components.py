@@ -272,7 +272,8 @@ class HasComponents:
         >>> model.course(0, "year")["label"].tolist()
         [2010, 2011, 2012, 2013, 2014, 2015, 2016]
         """
-        return explaining.course(self.posterior_, self._number(component), axis, level)
+        number = self._number(component)
+        return explaining.course(self.posterior_, number, self.fitted_.axes, axis, level)
 
     def _number(self, component: Component) -> int:
         return number_of(component, self.component_names_)

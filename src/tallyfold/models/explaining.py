@@ -98,18 +98,23 @@ def _listed(factors: Factors) -> list[int]:
     return [int(k) for k in np.flatnonzero(~factors.switched_off())]
 
 
-def course(factors: Factors, component: int, axis: str, level: float) -> pd.DataFrame:
+def course(
+    factors: Factors, component: int, axes: Sequence[Axis], axis: str, level: float
+) -> pd.DataFrame:
     """Return the weights of a component's labels along an ordered axis."""
     import pandas as pd
 
     check_parameters({"level": level}, {"level": number(0, 1)})
-    labels = factors.labels[factors.axis_number(axis)]
+    number_of_axis = factors.axis_number(axis)
+    labels = factors.labels[number_of_axis]
     place_D = places_of(labels)
+    if place_D is None and axes[number_of_axis].order is not None:
+        place_D = axes[number_of_axis].steps()
     if place_D is None:
         raise LabelError(
             f"the labels of axis {axis!r} have no order: they are no numbers, dates, time bins or "
             f"names of months or weekdays, such as {labels[0].as_py()!r}. components({axis!r}) "
-            "lists the strongest."
+            f"lists the strongest; ordered=[{axis!r}], where counts are read, declares an order."
         )
     order = np.argsort(place_D, kind="stable")
     mean_DK = factors.mean(axis)

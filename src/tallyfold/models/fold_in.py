@@ -20,7 +20,7 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, LabelError, ParameterError
 from tallyfold.inference.occurrence.intake import KnownFit, take_in
 from tallyfold.inference.occurrence.step import mirrored_places
-from tallyfold.models.cells import cell_positions, counts_like
+from tallyfold.models.cells import cell_positions, checked_tensor
 from tallyfold.models.complete_logs import same_chance
 from tallyfold.models.encoder_intake import EncoderIntake
 from tallyfold.models.fitted import Fitted
@@ -52,7 +52,7 @@ def _taken_in(
 
     Axes in `longer` may get new labels.
     """
-    counts = _checked_cells(fitted, counts)
+    _check_cells(counts)
     _check_zeros(fitted)
     before = fitted
     fitted = _with_new_entities(fitted, counts, longer)
@@ -155,12 +155,10 @@ class _Known(NamedTuple):
         return min(1.0, self.share + added), part.share
 
 
-def _checked_cells(fitted: Fitted, counts: CountTensor) -> CountTensor:
-    """Return new cells with their times cut as the fit's are; refuse what holds none."""
-    counts = counts_like(fitted.axes, counts, "counts")
+def _check_cells(counts: CountTensor) -> None:
+    checked_tensor(counts, "counts")
     if counts.nnz == 0:
         raise DataError("the tensor of new cells has no non-zero cell; there is nothing to add.")
-    return counts
 
 
 def _check_zeros(fitted: Fitted) -> None:
@@ -193,7 +191,7 @@ def _known_positions(fitted: Fitted, counts: CountTensor) -> npt.NDArray[np.int3
 
 def _axis_number(fitted: Fitted, counts: CountTensor, axis: str) -> int:
     """Check what is given for new entities; return their axis's position."""
-    counts = _checked_cells(fitted, counts)
+    _check_cells(counts)
     names = [each.name for each in fitted.axes]
     if axis not in names or axis not in counts.names:
         raise LabelError(f"there is no axis {axis!r} in both; the model has {', '.join(names)}.")

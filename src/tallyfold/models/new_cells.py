@@ -9,6 +9,7 @@ from typing import Self
 from tallyfold.data.tensor import CountTensor
 from tallyfold.models import fold_in
 from tallyfold.models.base import CountModel
+from tallyfold.models.cells import counts_like
 from tallyfold.models.fitted import Fitted
 
 
@@ -36,7 +37,7 @@ class TakesNewCells(CountModel):
         axis
             The axis they are on.
         """
-        return self._changed(counts, lambda fitted: fold_in.fold_in(fitted, counts, axis))
+        return self._changed(counts, lambda fitted, cells: fold_in.fold_in(fitted, cells, axis))
 
     def partial(self, counts: CountTensor) -> Self:
         """Return a model that has also seen new cells of entities it knows.
@@ -49,7 +50,7 @@ class TakesNewCells(CountModel):
         counts
             The new cells; their labels must be known.
         """
-        return self._changed(counts, lambda fitted: fold_in.partial(fitted, counts))
+        return self._changed(counts, fold_in.partial)
 
     def update(self, counts: CountTensor) -> Self:
         """Return a model that has also seen new cells, of entities it knows and of new ones.
@@ -72,12 +73,16 @@ class TakesNewCells(CountModel):
         >>> len(larger.axes_[1]) - len(model.axes_[1]) == len(later.compact().axis("word"))
         True
         """
-        return self._changed(counts, lambda fitted: fold_in.update(fitted, counts))
+        return self._changed(counts, fold_in.update)
 
-    def _changed(self, counts: CountTensor, change: Callable[[Fitted], Fitted]) -> Self:
+    def _changed(
+        self, counts: CountTensor, change: Callable[[Fitted, CountTensor], Fitted]
+    ) -> Self:
+        """Take cells in, their times cut as those of the fit were."""
         model, fitted = self._with(), self.fitted_
-        others = tuple(change(other) for other in fitted.others)
-        changed = change(fitted)
+        counts = counts_like(fitted.axes, counts, "counts")
+        others = tuple(change(other, counts) for other in fitted.others)
+        changed = change(fitted, counts)
         record = replace(fitted.record, taken_in=fitted.record.taken_in + counts.nnz)
         model._fitted = replace(changed, others=others, record=record)
         return model

@@ -70,6 +70,8 @@ def _no_bins(source: Source, request: Request, axis: str, missing: str) -> list[
     no_time = f"NOT ({missing}) AND {cut_of(source, request, axis)} IS NULL"
     faults = []
     for unit in [*UNITS, *CYCLES]:
+        if unit in ("day", "hour"):  # whose labels are times
+            continue
         if unit != own and (condition := other_unit_of(source, request, axis, unit)) != "false":
             what = BINNED_WANTED.format(name, own) + f", not labels of bins by {unit}"
             remedy = BINNED_REMEDY.format(own)

@@ -28,6 +28,7 @@ from tallyfold.data.formats.table import (
     shown_files,
 )
 from tallyfold.data.formats.writing import COMPRESSIONS, label_tables, write_tables, written_whole
+from tallyfold.data.labels import column_for
 from tallyfold.data.request import Request, check_choices, check_columns
 from tallyfold.data.tensor import CountTensor, Missing, Repeated
 from tallyfold.data.time_units import Bins
@@ -122,7 +123,7 @@ def read_counts(
         given = {"bins": bins, "tz": tz, "delimiter": delimiter, "memory_limit": memory_limit}
         given |= {"value": None if value is ... else value, "missing": asked_missing}
         _check_whole_file(files, ending, given)
-        named = [one.name if isinstance(one, Axis) else one for one in axes or ()] or None
+        named = _names(axes or ()) or None
         tensor = form.read(files[0], named, repeated)
     else:
         form = _with_delimiter(form, delimiter)
@@ -300,7 +301,7 @@ def _with_delimiter(form: TableFormat, delimiter: str | None) -> TableFormat:
 
 def read_rows(
     path: PathLike | Sequence[PathLike],
-    columns: Sequence[str],
+    columns: Sequence[str | Axis],
     *,
     delimiter: str | None = None,
     rows_at_a_time: int = ROWS_AT_A_TIME,
@@ -314,7 +315,8 @@ def read_rows(
     path
         A file, a folder, a pattern, or a list of these.
     columns
-        Columns that must be there; all others are kept, too. In text files all values are text.
+        Columns that must be there; all others are kept, too. An axis stands for the column that
+        its times were cut from, or its own. In text files all values are text.
     delimiter
         What separates the columns of a CSV file, if not a comma.
     rows_at_a_time
@@ -332,8 +334,8 @@ def read_rows(
     files, ending = ([], "") if store is not None else resolved_files(path)
     form = FORMATS.get(ending)
     if store is not None or form is None or isinstance(form, Npz | Tns):
-        tensor = _whole(store, form, files, columns)
-        check_columns(columns, tensor.names)
+        tensor = _whole(store, form, files, _names(columns))
+        check_columns(_columns_for(columns, tensor.names), tensor.names)
         for table in label_tables(tensor, "count", as_text=False):
             yield from _pieces(table, rows_at_a_time)
         return
@@ -349,12 +351,13 @@ def _whole(store: Store | None, form: Any, files: list[str], names: Sequence[str
 
 
 def _table_rows(
-    form: TableFormat, files: list[str], wanted: Sequence[str], rows_at_a_time: int
+    form: TableFormat, files: list[str], asked: Sequence[str | Axis], rows_at_a_time: int
 ) -> Iterator[pa.Table]:
     check_packed(files)
+    wanted = [*dict.fromkeys(_columns_for(asked, ()) + _columns_for(asked, _names(asked)))]
     with duckdb_errors(shown_files(files)), connected() as connection:
         source = form.source(connection, files, wanted, everything=True)
-        check_columns(wanted, list(source.types))
+        check_columns(_columns_for(asked, list(source.types)), list(source.types))
         # numbered, since DuckDB takes names that differ in case only for the same
         columns = [f"{sql} AS x{n}" for n, sql in enumerate(source.columns.values())]
         query = f"SELECT {', '.join(columns)} FROM {source.sql}"
@@ -365,6 +368,16 @@ def _table_rows(
             yield from _pieces(pa.Table.from_batches([batch]).rename_columns(names), rows_at_a_time)
         if empty:
             yield reader.schema.empty_table().rename_columns(names)
+
+
+def _names(asked: Sequence[str | Axis]) -> list[str]:
+    return [one.name if isinstance(one, Axis) else one for one in asked]
+
+
+def _columns_for(asked: Sequence[str | Axis], columns: Sequence[str]) -> list[str]:
+    """Return the columns of a table for those that are asked for, each once."""
+    found = (column_for(one, columns) if isinstance(one, Axis) else one for one in asked)
+    return [*dict.fromkeys(found)]
 
 
 def _pieces(table: pa.Table, size: int) -> Iterator[pa.Table]:

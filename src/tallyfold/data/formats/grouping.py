@@ -145,7 +145,8 @@ def without_missing(connection: Any, request: Request) -> tuple[Grouped, Missing
     sums += ["uncounted", f"CASE WHEN {lacking} THEN times + uncounted ELSE uncounted END"]
     wanted = ", ".join(f"CAST(coalesce(sum({one}), 0) AS BIGINT)" for one in sums)
     *columns, missing.rows = connection.execute(f"SELECT {wanted} FROM cells").fetchall()[0]
-    names = [*map(request.column_of, request.axes), *request.columns[-1:]]
+    counts = [] if request.count_column is None else [request.count_column]
+    names = [*map(request.column_of, request.axes), *counts]
     missing.columns.update(dict(zip(names, columns, strict=False)))
     connection.execute(f"DELETE FROM cells WHERE {lacking} OR times = 0")
     query = "SELECT count(*), coalesce(max(times), 0), false FROM cells"
