@@ -208,9 +208,9 @@ def test_grouping_in_passes_drops_the_same(tmp_path, monkeypatch):
     whole = tf.read_counts(tmp_path / "x.csv", **how)
     begun = []
 
-    def in_passes(connection, grouped, groups, passes, *, last):
+    def in_passes(connection, made, grouped, groups, passes, *, last):
         begun.append(passes)
-        return passes > 1 and real(connection, grouped, groups, passes, last=last)
+        return passes > 1 and real(connection, made, grouped, groups, passes, last=last)
 
     real = grouping._group_in
     monkeypatch.setattr(grouping, "_group_in", in_passes)
