@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -198,6 +199,17 @@ def test_two_writers(events, tmp_path):
     with locked_folder(folder):
         pass
     assert write(events, folder).nnz
+
+
+def test_ctrl_c_while_duckdb_works_is_a_ctrl_c(tmp_path):
+    """DuckDB has an error of its own for it."""
+    from tallyfold.data.formats.sql import connected
+
+    ctrl_c = threading.Timer(0.5, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+    ctrl_c.start()
+    long = "SELECT count(*) FROM range(10000000) a, range(100000) b"
+    with pytest.raises(KeyboardInterrupt), connected() as connection:
+        connection.execute(long).fetchall()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="works by SIGKILL")

@@ -9,7 +9,7 @@ from tests.processes.fits import fitted, numbers_of
 
 import tallyfold as tf
 from tallyfold.data.store import Store
-from tallyfold.errors import FormatError
+from tallyfold.errors import DataError, FormatError
 from tallyfold.inference.distributed import own_ranges
 
 NAMES = ["bptf", "head"]
@@ -24,6 +24,7 @@ def tensor(longest):
 
 def main(folder):
     with tf.many_processes() as group:
+        tf.scatter(lambda: tensor(0))  # what was dealt out before does not put them out of step
         Store.tensor = None  # no process reads the whole
         own_ranges.AT_A_TIME = 100
         for longest in LONGEST:
@@ -40,6 +41,8 @@ def main(folder):
                 found = numbers_of_fit(name, part, whole)
                 if group.first:
                     np.savez(folder / f"{name}-{longest}.npz", **found)
+        with pytest.raises(DataError, match="process 2 of 3 finds no store where others do"):
+            own_ranges.opened_by_all(group, lambda: None if group.rank == 1 else store)
         last = store.folder / store.shards[-1].data.file
         if group.rank == group.size - 1:  # only this process reads it
             last.write_bytes(last.read_bytes()[::-1])

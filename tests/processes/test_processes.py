@@ -47,7 +47,7 @@ def test_processes_that_were_given_different_things_are_refused_alike():
 def test_processes_read_their_own_ranges_of_a_store_and_leave_what_one_leaves(tmp_path):
     for longest in stores.LONGEST:
         tf.write_store(stores.tensor(longest), tmp_path / f"store-{longest}", shards=4)
-    command = [*TORCHRUN, "2", stores.__file__, str(tmp_path)]
+    command = [*TORCHRUN, "3", stores.__file__, str(tmp_path)]
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     subprocess.run(command, check=True, env=ENVIRONMENT | {"PYTHONPATH": path}, timeout=PATIENCE)
     for longest in stores.LONGEST:

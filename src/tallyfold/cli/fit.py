@@ -156,7 +156,7 @@ class FitRun:
         refit: bool,
     ) -> None:
         """Read, fit, score on what was held out, and fit again on all cells if asked to."""
-        from tallyfold.inference.distributed.own_ranges import all_or_none
+        from tallyfold.inference.distributed.own_ranges import opened_by_all
         from tallyfold.inference.distributed.torch_group import many_processes
 
         self.model = model
@@ -164,7 +164,7 @@ class FitRun:
         last = "training part" if holdout is not None and not refit else "all cells"
         with many_processes(model.get_params().get("device", "cpu")) as self.group:
             if self.group.size > 1 and holdout is None:
-                self.store = all_or_none(self.group, store)
+                self.store = opened_by_all(self.group, store)
             if self.store is None:
                 zeros = self.group.broadcast(lambda: self._read(read, holdout, seed))
             else:

@@ -124,7 +124,10 @@ def _holds_axes(paths: Sequence[str]) -> bool:
     from tallyfold.data.formats.files import FORMATS, ending_of, resolved_files
     from tallyfold.data.formats.positions import Npz, Tns
     from tallyfold.data.formats.writing import axes_file
+    from tallyfold.data.store.manifest import is_store
 
+    if len(paths) == 1 and is_store(paths[0]):
+        return True
     files, _ = resolved_files(list(paths))
     if len(files) > 1:
         return False

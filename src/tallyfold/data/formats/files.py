@@ -116,7 +116,8 @@ def read_counts(
         given |= {"value": None if value is ... else value, **asked}
         _check_whole_file([str(store.folder)], "a store", given)
         _check_axes_of_store(store, axes)
-        tensor = with_order(store.tensor(), checked_ordered(ordered, store.names))
+        binned = [axis.name for axis in store.axes if axis.unit is not None]
+        tensor = with_order(store.tensor(), checked_ordered(ordered, store.names, binned))
         return tensor.filter(min_nonzeros=min_nonzeros, top=top)
     files, ending = resolved_files(path)  # type: ignore[arg-type]  # stores have been read
     form = FORMATS[ending]

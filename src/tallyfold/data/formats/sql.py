@@ -31,6 +31,10 @@ INTEGERS = {
 """What DuckDB calls whole numbers."""
 
 
+INTERRUPTED = "Query interrupted"
+"""What DuckDB says after a Ctrl-C."""
+
+
 class Source(NamedTuple):
     """A table as DuckDB reads it.
 
@@ -83,6 +87,10 @@ def connected(
                         f"{memory_limit!r}."
                     ) from error
             yield connection
+        except RuntimeError as error:
+            if str(error) != INTERRUPTED:
+                raise
+            raise KeyboardInterrupt from None
         finally:
             connection.close()
 

@@ -18,15 +18,8 @@ import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing
 from tallyfold.data.bad_rows import BadRows
-from tallyfold.data.formats import sql, writing
+from tallyfold.data.formats import grouping, sql, writing
 from tallyfold.data.formats.faults import DURATION, find_faults, row_faults
-from tallyfold.data.formats.grouping import (
-    Grouped,
-    group_rows,
-    tensor_of_groups,
-    without_bad,
-    without_missing,
-)
 from tallyfold.data.missing import MissingRows
 from tallyfold.data.request import Request, check_columns
 from tallyfold.data.summary import Dropped
@@ -147,7 +140,7 @@ def _read_table(
         source = form.source(connection, files, request.wanted)
         request = request.of_table(list(source.types))
         grouped, dropped = grouped_rows(connection, form, files, source, request)
-        return tensor_of_groups(
+        return grouping.tensor_of_groups(
             connection,
             grouped,
             request,
@@ -165,21 +158,21 @@ def grouped_rows(
     source: sql.Source,
     request: Request,
     table: str = "TEMP TABLE",
-) -> tuple[Grouped, list[Dropped]]:
+) -> tuple[grouping.Grouped, list[Dropped]]:
     """Make the table ``cells`` of the rows of files; refuse rows that are at fault.
 
     Return also which rows were left out.
     """
     faults, missing, bad = row_faults(source, request, form.is_text), MissingRows(), BadRows()
     if request.bad == "drop":
-        source, bad = without_bad(connection, source, request, faults)
+        source, bad = grouping.without_bad(connection, source, request, faults)
         faults = [fault for fault in faults if not fault.bad]
-    grouped = group_rows(connection, source, request, faults, table=table)
+    grouped = grouping.group_rows(connection, source, request, faults, table=table)
     if grouped.faulty:
         raise find_faults(connection, form, files, request)
     bad.check_some_left(grouped.cells)
     if request.missing == "drop":
-        grouped, missing = without_missing(connection, request)
+        grouped, missing = grouping.without_missing(connection, request)
     return grouped, [*missing.records(), *bad.records()]
 
 

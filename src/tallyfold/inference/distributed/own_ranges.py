@@ -39,6 +39,18 @@ def own_range(store: Store, group: ProcessGroup) -> CountTensor:
     return part if store.manifest.longest == 0 or store.nnz == 0 else _in_order(part, group)
 
 
+def opened_by_all(group: ProcessGroup, open_: Callable[[], Store | None]) -> Store | None:
+    """Return the store that every process opens, or None if there is none in any of them."""
+    store = all_or_none(group, open_)
+    lacks = [rank for rank, one in enumerate(gathered(group, store is None)) if one]
+    if lacks and len(lacks) < group.size:
+        raise DataError(
+            f"process {lacks[0] + 1} of {group.size} finds no store where others do. Every machine "
+            "must see the store at the same path: mount it there, or copy it."
+        )
+    return store
+
+
 def all_or_none(group: ProcessGroup, work: Callable[[], T]) -> T:
     """Let each process work for as long as it takes; raise the first error in all of them."""
     result: list[T] = []

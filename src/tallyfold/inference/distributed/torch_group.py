@@ -98,15 +98,16 @@ class TorchProcessGroup(ProcessGroup):
     def scatter(self, array: npt.NDArray[Any] | None, length: int) -> npt.NDArray[Any]:
         """Send each process its rows, one process after the other."""
         ends = np.cumsum(self.all_gather(np.array([length])))
+        own = None if array is None else array[:length]
         for rank in range(1, self.size):
             self._wait_for_first(rank == self.rank)
             if self.first:
                 assert array is not None
                 self._send(array[ends[rank - 1] : ends[rank]], rank)
             elif rank == self.rank:
-                return self._received(length)
-        assert array is not None
-        return array[:length]
+                own = self._received(length)  # it goes on: all count their waits alike
+        assert own is not None
+        return own
 
     def wait_for_all(self) -> None:
         """Wait by the store, as for the first process."""

@@ -1,0 +1,127 @@
+"""Peak memory of writing a store out of core, and of processes that each read a range of it.
+
+The events are written once, in a process of its own; the store in another one under a limit; then
+1, 2, 4 processes read it by torchrun, each its own range; then the first one reads the file and
+deals it out.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+MIB = 2**20
+
+
+def peak() -> int:
+    """The most memory that this process has had resident, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def write_events(folder: Path, cells: int) -> None:
+    """Write a large tensor as a table of labels and counts."""
+    import tallyfold as tf
+    from large_tensor import large_tensor
+
+    tf.write_counts(large_tensor(cells), folder / "events.parquet")
+
+
+def write_store(folder: Path, limit: str) -> None:
+    """Write the store; print what it took, and what DuckDB and Arrow take without any data."""
+    import tallyfold as tf
+
+    (folder / "few.csv").write_text("user,item,day,count\n1,2,3,4\n2,3,4,5\n")
+    names = ["user", "item", "day"]
+    tf.write_store(folder / "few.csv", folder / "few", names, "count")
+    before, start = peak(), time.perf_counter()
+    given = {"value": "count", "shards": 16, "memory_limit": limit}
+    store = tf.write_store(folder / "events.parquet", folder / "store", names, **given)
+    row = {"before": before, "peak": peak(), "seconds": time.perf_counter() - start}
+    row |= {"nnz": store.nnz, "shape": store.shape}
+    row["bytes"] = sum(f.stat().st_size for f in (folder / "store").iterdir())
+    row["rows"] = [shard.rows for shard in store.shards]
+    print(json.dumps(row))
+
+
+def read_store(folder: Path, whole: str) -> None:
+    """Read this process's range, or let the first process read all; the first one prints peaks."""
+    import numpy as np
+
+    import tallyfold as tf
+
+    with tf.many_processes() as group:
+        tf.scatter(lambda: tf.simulate((9, 8), 2, density=0.3).tensor)  # imports are not measured
+        before, start = peak(), time.perf_counter()
+        if whole == "yes":
+            part = tf.scatter(lambda: tf.read_counts(folder / "events.parquet"))
+        else:
+            part = tf.scatter(tf.open_store(folder / "store"))
+        row = [before, peak(), part.indices.nbytes + part.counts.nbytes, part.nnz]
+        rows = group.all_gather(np.array([row]))
+        if group.first:
+            print(json.dumps({"rows": rows.tolist(), "seconds": time.perf_counter() - start}))
+
+
+def child(processes: int, *arguments: str) -> dict:
+    command = [sys.executable, __file__, *arguments]
+    if processes > 1:
+        run = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+        command = [sys.executable, *run, __file__, *arguments]
+    threads = {"OMP_NUM_THREADS": "1", "TALLYFOLD_THREADS": "1"}
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | threads
+    )
+    return json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else {}
+
+
+def measure(folder: Path, given: argparse.Namespace) -> None:
+    place = ["--folder", str(folder)]
+    child(1, "--step", "events", "--cells", str(int(given.cells)), *place)
+    row = child(1, "--step", "store", "--limit", given.limit, *place)
+    shape = " x ".join(f"{size:,}" for size in row["shape"])
+    print(
+        f"written: {row['nnz']:,} cells of {shape} in {len(row['rows'])} shards of "
+        f"{min(row['rows']):,} to {max(row['rows']):,}, {row['bytes'] / MIB:,.0f} MiB, "
+        f"{row['seconds']:.0f} s; limit {given.limit}, peak {row['peak'] / MIB:,.0f} MiB, of which "
+        f"{row['before'] / MIB:,.0f} before"
+    )
+    for whole in ("no", "yes"):
+        for processes in map(int, given.processes.split(",")):
+            found = child(processes, "--step", "read", "--whole", whole, *place)
+            how = "the first reads the file and deals it out" if whole == "yes" else "own ranges"
+            print(f"{processes} processes, {how}: {found['seconds']:.1f} s")
+            for before, most, cells, nnz in found["rows"]:
+                print(
+                    f"  {nnz:,} cells, {cells / MIB:,.0f} MiB; peak {most / MIB:,.0f} MiB, "
+                    f"{(most - before) / MIB:,.0f} more than before reading"
+                )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", help="ignored; the events are simulated")
+    parser.add_argument("--cells", type=float, default=4e6)
+    parser.add_argument("--limit", default="300MB", help="memory_limit of write_store")
+    parser.add_argument("--processes", default="1,2,4")
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    parser.add_argument("--whole", help=argparse.SUPPRESS)
+    parser.add_argument("--step", choices=["events", "store", "read"], help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.step == "events":
+        write_events(Path(given.folder), int(given.cells))
+    elif given.step == "store":
+        write_store(Path(given.folder), given.limit)
+    elif given.step == "read":
+        read_store(Path(given.folder), given.whole)
+    else:
+        with tempfile.TemporaryDirectory(prefix="tallyfold-store-") as temporary:
+            measure(Path(temporary), given)
+
+
+if __name__ == "__main__":
+    main()
