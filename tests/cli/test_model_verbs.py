@@ -339,3 +339,21 @@ def test_ctrl_c_in_a_comparison_keeps_rows(run, events, tmp_path, monkeypatch):
     assert len(list((tmp_path / "rows").glob("*.parquet"))) == 4
     monkeypatch.setattr(tf.PTFKL, "fit", fit)
     assert run(*given).code == 0
+
+
+def test_top_says_what_it_ranks_by(run, tensor, tmp_path):
+    tf.BPTF(n_components=2, max_iter=3).fit(tensor).save(tmp_path / "amounts")
+    told = run("top", tmp_path / "amounts", "--axis", "word").out
+    assert "word: largest predicted counts beside anything" in told
+    assert "Empty cells are unknown to this model: how many, given that there are any." in told
+    tf.BPTF(n_components=2, max_iter=3, zeros="observed").fit(tensor).save(tmp_path / "m")
+    told = run("top", tmp_path / "m", "--axis", "word", "--by", "probability").out
+    assert "word: largest probabilities beside anything" in told
+    assert "unknown" not in told
+    refused = run("top", tmp_path / "m", "--axis", "word", "--by", "rate")
+    assert "`by` must be 'count' or 'probability' or 'factors'" in refused.err
+
+
+def test_axes_are_the_models(run, folder):
+    told = run("surprise", folder, "x.csv", "--axes", "author,word").err
+    assert "No such option: --axes. The axes are those of the model: leave it out" in told

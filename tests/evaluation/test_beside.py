@@ -59,7 +59,7 @@ def test_probabilities_are_ranked_on_request(tensor):
     missing = tf.VAEBPTF(zeros="missing", n_components=3, max_iter=5).fit(tensor)
     with pytest.raises(ParameterError, match="whether there is any"):
         tf.top(missing, "axis_1", by="probability")
-    with pytest.raises(ParameterError, match="`by` must be one of, 'probability' or 'factors'"):
+    with pytest.raises(ParameterError, match="`by` must be 'count' or 'probability'"):
         tf.top(missing, "axis_1", by="rate")
 
 

@@ -44,9 +44,22 @@ def test_what_the_message_names_makes_room(monkeypatch):
     tf.VAEBPTF(**QUICK | {"n_components": 1}).check_fit(TENSOR)
 
 
-def test_other_models_are_not_refused(monkeypatch):
+def test_other_models_are_refused_if_factors_alone_have_no_room(monkeypatch):
     monkeypatch.setenv("TALLYFOLD_MEMORY", "1KB")
-    tf.BPTF(n_components=2).check_fit(TENSOR)  # the estimate is not theirs
+    tf.BPTF(n_components=2).check_fit(TENSOR)  # 27 labels x 2 components x 2 x 8 bytes
+    tf.Constant().check_fit(TENSOR)
+    with pytest.raises(NotEnoughMemoryError, match="the factors of bptf with 3 .* at least 1.3 KB"):
+        tf.BPTF(n_components=3).check_fit(TENSOR)
+    with pytest.raises(NotEnoughMemoryError, match=r"or draws \(n_draws=\)"):
+        tf.GibbsBPTF(n_components=2, n_draws=5).check_fit(TENSOR)
+    tf.GibbsBPTF(n_components=1, n_draws=2).check_fit(TENSOR)
+
+
+def test_each_of_several_processes_needs_room_for_the_factors(monkeypatch):
+    monkeypatch.setenv("TALLYFOLD_MEMORY", "1KB")
+    tf.VAEBPTF(n_components=2)._check_memory(TENSOR, 2)
+    with pytest.raises(NotEnoughMemoryError, match="the factors of vae-bptf"):
+        tf.VAEBPTF(n_components=3)._check_memory(TENSOR, 2)
 
 
 @pytest.mark.parametrize("word", ["much", "-3GB", "4XB"])

@@ -68,6 +68,9 @@ SAID_HERE = {
 }
 """What the library's messages call an argument, and the option that it is here."""
 
+AXES_KNOWN = "The axes are those of the model: leave it out"
+"""What to do without --axes: verbs that have no such option read for a model."""
+
 CLOSED = "standard output is closed, so the answer would be lost. Send it to a file, or /dev/null."
 SMALLER = "Take fewer components, or keep fewer labels (--min-nonzeros, --top)."
 
@@ -82,6 +85,9 @@ class _Verbs(TyperGroup):
         except Exception as error:
             if hasattr(error, "format_message"):
                 error.message = printable(error.message)  # type: ignore[attr-defined]
+                if getattr(error, "option_name", None) == "--axes":
+                    error.message += f". {AXES_KNOWN}"  # type: ignore[attr-defined]
+                    error.possibilities = []  # type: ignore[attr-defined]
             raise
 
 
@@ -169,4 +175,5 @@ def _message(error: Exception) -> str:
         return f"{'' if error.filename is None else f'{error.filename}: '}{error.strerror}."
     message = str(error)
     hints = [option for word, option in SAID_HERE.items() if word in message]
-    return message + (f" (Here: {', '.join(hints)}.)" if hints else "")
+    between = "\n" if getattr(error, "lines", ()) else " "
+    return message + (f"{between}(Here: {', '.join(hints)}.)" if hints else "")

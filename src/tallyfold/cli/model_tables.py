@@ -132,6 +132,8 @@ def top(
     beside = ", ".join(f"{name} {label}" for name, label in asked.items()) or "anything"
     title = f"{printable(axis)}: {RANKED_BY[by]} beside {printable(beside)}"
     show_frame(title, frame, RATES)
+    if by == "count" and model.fitted_.parameters.get("zeros") == "missing":
+        say("\nEmpty cells are unknown to this model: how many, given that there are any.")
     if frame.attrs["error"]:
         error = 100 * frame.attrs["error"]
         say(

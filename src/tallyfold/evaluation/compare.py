@@ -11,6 +11,7 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.evaluation.fit_and_score import fit_and_score
 from tallyfold.evaluation.holding_out import say_different_zeros, with_decided_zeros
+from tallyfold.evaluation.many_fits import many_fits
 from tallyfold.evaluation.metrics import METRICS, checked_metrics
 from tallyfold.models.base import CountModel
 from tallyfold.models.constant import Constant
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@many_fits
 def compare(
     models: Mapping[str, CountModel],
     train: CountTensor,

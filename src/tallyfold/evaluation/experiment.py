@@ -18,6 +18,7 @@ from tallyfold.errors import ParameterError, StorageError
 from tallyfold.evaluation.fit_and_score import Scores as Scores
 from tallyfold.evaluation.fit_and_score import fit_and_score
 from tallyfold.evaluation.holding_out import hidden_from, with_decided_zeros
+from tallyfold.evaluation.many_fits import many_fits
 from tallyfold.evaluation.metrics import METRICS, checked_metrics
 from tallyfold.evaluation.row_folder import SCHEMA, Row, RowFolder
 from tallyfold.inference.fit.checkpoint import fingerprint
@@ -127,6 +128,7 @@ class Experiment:
         self._last_split: tuple[tuple[Any, ...], Split, str] | None = None
         self._last_decided: tuple[CountTensor, dict[str, CountModel]] | None = None
 
+    @many_fits
     def run(
         self,
         folder: str | os.PathLike[str] | None = None,

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import InterruptedWarning, ParameterError, TallyfoldError
+from tallyfold.evaluation.many_fits import one_of_many
 from tallyfold.evaluation.metrics import Metric, scores_of
 from tallyfold.evaluation.predictions import Predictions
 from tallyfold.models.base import CountModel
@@ -32,7 +33,7 @@ def fit_whole(model: CountModel, train: CountTensor, groups: npt.ArrayLike | Non
 
     The score of a fit that was cut short would be compared with those of whole ones.
     """
-    with warnings.catch_warnings():
+    with one_of_many(), warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedWarning)
         try:
             model.fit(train, groups=groups, verbose=False)

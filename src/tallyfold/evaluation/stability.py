@@ -15,6 +15,7 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import InferenceError, ParameterError
 from tallyfold.evaluation.fit_and_score import fit_whole
 from tallyfold.evaluation.holding_out import hidden_from, with_decided_zeros
+from tallyfold.evaluation.many_fits import many_fits
 from tallyfold.evaluation.search.cross_validation import (
     CrossValidation,
     fresh_model,
@@ -179,6 +180,7 @@ def _is_better(first: CountModel, second: CountModel) -> bool:
     return scores[0] is not None and scores[1] is not None and scores[0] > scores[1]
 
 
+@many_fits
 def stability(
     tensor: CountTensor,
     model: str | type[CountModel] | CountModel = "vae-bptf",

@@ -48,7 +48,7 @@ from tallyfold.models.completion import (
 from tallyfold.models.editing import by_size
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.fitted_model import FittedModel, refuse_y
-from tallyfold.models.memory import check_memory
+from tallyfold.models.memory import TABLES, check_factors_memory, check_memory
 from tallyfold.models.parameters import VERBOSE, RulesOfFields, check_parameters, integer
 from tallyfold.models.record import Record
 from tallyfold.posterior.predictive import Calibration
@@ -395,8 +395,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self._check_processes(group.size)
         if group.all_reduce_number(checked_tensor(tensor).nnz) == 0:
             raise DataError("the tensor has no non-zero cell; there is nothing to fit.")
-        if self.checks_memory and group.size == 1:
-            check_memory(tensor, self.get_params()["n_components"], name=self.name)
+        self._check_memory(tensor, group.size)
         given = {
             "model and parameters": (self.name, self._plain_parameters()),
             "axes": axes_in_words(tensor.axes) if group.size > 1 else None,
@@ -404,6 +403,17 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         }
         own_cells = fingerprint(tensor) if group.size > 1 and tensor.nnz else None
         refuse_differences(group, given, own_cells)
+
+    def _check_memory(self, tensor: CountTensor, n_processes: int) -> None:
+        """Refuse a fit that would not have room, as far as that is known beforehand."""
+        given = self.get_params()
+        if "n_components" not in given:
+            return
+        if self.checks_memory and n_processes == 1:
+            check_memory(tensor, given["n_components"], name=self.name)
+            return
+        tables = TABLES + given.get("n_draws", 0) * given.get("n_chains", 1)
+        check_factors_memory(tensor, given["n_components"], tables, name=self.name)
 
     def _run(
         self,

@@ -379,6 +379,11 @@ class FittedModel(HasComponents):
             calibration.
         n_draws, random_state
             As in `posterior_.to_datatree`.
+
+        Notes
+        -----
+        ArviZ 1 takes the tree itself; ArviZ 0.21 to 0.23 takes its groups:
+        ``az.InferenceData(**{name: tree[name].to_dataset() for name in tree})``.
         """
         seed = fixed_seed(random_state)
         tree = self.posterior_.to_datatree(n_draws, seed)

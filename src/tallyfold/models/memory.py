@@ -15,21 +15,45 @@ SETTING = "TALLYFOLD_MEMORY"
 """Environment variable: how much memory a fit may take, or that it is not to be looked at."""
 UNLIMITED = "unlimited"
 UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+NUMBER_BYTES = 8
+TABLES = 2
+"""Numbers of each factor that any fit holds: what it is and what it becomes."""
 GROUPS = {"memory.max": "memory.current", "memory.limit_in_bytes": "memory.usage_in_bytes"}
 """Files in which Linux keeps what a container may use, and what it uses."""
 
 
 def check_memory(tensor: CountTensor | Store, n_components: int, *, name: str) -> None:
     """Refuse a fit of VAE-BPTF for which, by the estimate of `fit_cost`, memory does not do."""
-    needed, there = fit_cost(tensor, n_components).bytes, available_memory()
+    _refuse(
+        fit_cost(tensor, n_components).bytes,
+        f"a fit of {name} with {n_components} components to {tensor.nnz:,} cells needs roughly",
+        "Keep fewer labels (top=, min_nonzeros=) or cells (tallyfold.subsample), or take fewer "
+        "components (n_components=).",
+    )
+
+
+def check_factors_memory(tensor: CountTensor, n_components: int, tables: int, *, name: str) -> None:
+    """Refuse a fit whose factors alone have no room, as so many numbers a label and component.
+
+    What any model with factors needs at the least, in each process: cells come on top.
+    """
+    _refuse(
+        NUMBER_BYTES * sum(tensor.shape) * n_components * tables,
+        f"the factors of {name} with {n_components} components for {sum(tensor.shape):,} labels "
+        "need at least",
+        "Keep fewer labels (top=, min_nonzeros=), or take fewer components (n_components=)"
+        + (" or draws (n_draws=)." if tables > TABLES else "."),
+    )
+
+
+def _refuse(needed: int, what: str, remedy: str) -> None:
+    there = available_memory()
     if there is None or needed <= there:
         return
     raise NotEnoughMemoryError(
-        f"a fit of {name} with {n_components} components to {tensor.nnz:,} cells needs roughly "
-        f"{_shown(needed)} of memory beside the counts; there are {_shown(there)}. Keep fewer "
-        "labels (top=, min_nonzeros=) or cells (tallyfold.subsample), or take fewer components "
-        f"(n_components=). If the estimate is wrong here, set {SETTING}={UNLIMITED} in the "
-        f"environment, or {SETTING}={_shown(needed).replace(' ', '')} for what may be used."
+        f"{what} {_shown(needed)} of memory beside the counts; there are {_shown(there)}. {remedy} "
+        f"If the estimate is wrong here, set {SETTING}={UNLIMITED} in the environment, or "
+        f"{SETTING}={_shown(needed).replace(' ', '')} for what may be used."
     )
 
 

@@ -19,6 +19,7 @@ from tallyfold.data.markup import frame_html
 from tallyfold.data.split import Hidden
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import InferenceError, ParameterError, StorageError
+from tallyfold.evaluation.many_fits import many_fits
 from tallyfold.evaluation.metrics import METRICS
 from tallyfold.evaluation.row_folder import write_results
 from tallyfold.evaluation.search.cross_validation import (
@@ -163,6 +164,7 @@ def _difference_error(difference: pd.DataFrame) -> pd.Series[float]:
     return difference.std() * float(np.sqrt(1 / folds + 1 / (folds - 1)))
 
 
+@many_fits
 def select_rank(
     tensor: CountTensor,
     ranks: Sequence[int] = RANKS,

@@ -17,6 +17,7 @@ import numpy as np
 from tallyfold.data.split import Hidden
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
+from tallyfold.evaluation.many_fits import many_fits
 from tallyfold.evaluation.metrics import METRICS
 from tallyfold.evaluation.search import study as stored_study
 from tallyfold.evaluation.search.cross_validation import (
@@ -73,6 +74,7 @@ class SearchProgress(NamedTuple):
     parameters: Mapping[str, Any]
 
 
+@many_fits
 def tune(
     model: str | type[CountModel] | CountModel,
     tensor: CountTensor,
