@@ -163,6 +163,11 @@ UNKNOWN = "unknown='prior'"
 REMEDIES = [
     # what fails, what its message names, and what was named as code
     (
+        "output='frame'",
+        lambda: SEEN.predict(TENSOR, level=0.9),
+        lambda: SEEN.predict(TENSOR, level=0.9, output="frame"),
+    ),
+    (
         "train=",
         lambda: scores_of(SEEN, TENSOR, ["auc"]),
         lambda: scores_of(SEEN, TENSOR, ["auc"], train=EMPTY),

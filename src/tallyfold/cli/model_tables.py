@@ -36,10 +36,7 @@ def components(
         str | None,
         option("ORDER", "sure (as it comes), probability, relevance or frex."),
     ] = None,
-    relevance: Annotated[
-        float | None,
-        option("SHARE", "From 0, what sets a component apart, to 1, what is likely in it."),
-    ] = None,
+    relevance: options.Relevance = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the strongest labels of each component, the largest component first.

@@ -26,7 +26,7 @@ def topics(
     ] = None,
     most: Annotated[int, option("N", "How many words of each.", "--top", min=2)] = 10,
     by: Annotated[str | None, option("ORDER", "As in tallyfold components.")] = None,
-    relevance: Annotated[float | None, option("SHARE", "As in tallyfold components.")] = None,
+    relevance: options.Relevance = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Judge the words of components: coherence, distinct words, stability.

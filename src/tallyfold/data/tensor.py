@@ -256,19 +256,10 @@ class CountTensor:
                 "`min_df`, `max_words` and `stop_words` are for the built-in vectoriser; give them "
                 "to your own instead."
             )
-        tensor = tensor_from_documents(
-            frame,
-            text,
-            axes,
-            explode=explode,
-            word_axis=word_axis,
-            counter=vectorizer,
-            bins=bins,
-            tz=tz,
-            ordered=ordered,
-            missing=missing,
-            bad=bad,
-        )
+        words: dict[str, Any] = {"explode": explode, "word_axis": word_axis, "counter": vectorizer}
+        times: dict[str, Any] = {"bins": bins, "tz": tz, "ordered": ordered}
+        rows: dict[str, Any] = {"missing": missing, "bad": bad}
+        tensor = tensor_from_documents(frame, text, axes, **words, **times, **rows)
         return tensor.filter(min_nonzeros=min_nonzeros, top=top)
 
     @classmethod

@@ -15,6 +15,7 @@ import pyarrow as pa
 from tallyfold.data.axis import Axis, listing
 from tallyfold.data.axis_order import Ordered
 from tallyfold.data.declared_order import checked_ordered, with_order
+from tallyfold.data.formats.packed import check_packed
 from tallyfold.data.formats.positions import Npz, Tns
 from tallyfold.data.formats.sql import connected, duckdb_errors
 from tallyfold.data.formats.table import (
@@ -22,7 +23,6 @@ from tallyfold.data.formats.table import (
     JsonLines,
     Parquet,
     TableFormat,
-    check_packed,
     read_own_table,
     read_table,
     shown_files,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import csv
-import gzip
 import io
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -20,6 +18,7 @@ from tallyfold.data.axis import Axis, listing
 from tallyfold.data.bad_rows import BadRows
 from tallyfold.data.formats import grouping, sql, writing
 from tallyfold.data.formats.faults import DURATION, find_faults, row_faults
+from tallyfold.data.formats.packed import check_packed
 from tallyfold.data.missing import MissingRows
 from tallyfold.data.request import Request, check_columns
 from tallyfold.data.summary import Dropped
@@ -31,7 +30,6 @@ LONGEST_HEADER = 1 << 24
 LONGEST_LINE = 1 << 27
 """Bytes of a line of a CSV file that holds long labels; DuckDB's own limit is 2 million."""
 LINE_TOO_LONG = "Maximum line size"
-BYTES_AT_A_TIME = 1 << 20
 
 
 class TableFormat:
@@ -111,21 +109,6 @@ def read_table(
         if not line_too_long(form, error):
             raise
     return _read_table(form.with_longer_lines(), files, request, memory_limit, known)
-
-
-def check_packed(files: Sequence[str]) -> None:
-    """Refuse gzip files whose checksum is wrong: DuckDB does not look at it."""
-    for file in files:
-        if writing.compression_of(file) != "gzip":
-            continue
-        try:
-            with gzip.open(file) as stream:
-                while stream.read(BYTES_AT_A_TIME):
-                    pass
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise FormatError(
-                f"{file!r} is damaged: {error}. It is not what was packed; fetch or write it again."
-            ) from error
 
 
 def _read_table(

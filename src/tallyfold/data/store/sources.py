@@ -14,9 +14,9 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.formats import sql
 from tallyfold.data.formats.files import form_of, read_counts, resolved_files
 from tallyfold.data.formats.grouping import check_groups
+from tallyfold.data.formats.packed import check_packed
 from tallyfold.data.formats.table import (
     TableFormat,
-    check_packed,
     grouped_rows,
     line_too_long,
     shown_files,
