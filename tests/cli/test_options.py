@@ -8,7 +8,7 @@ import pytest
 from tallyfold.cli import PANELS, datasets
 
 OWN = {
-    "--axis": "components shows several axes, or all; top and fold-in work on one",
+    "--axis": "components shows several axes, or all; top, topics and fold-in work on one",
     "--holdout": "split and compare hold out a fifth, tune, rank and fit nothing if not told to",
     "--out": "each verb writes what is its own: a model, a table, a page",
     "--seed": "of what is drawn; fit without it keeps the seed of --config or of the model",
