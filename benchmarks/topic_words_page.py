@@ -1,6 +1,6 @@
 """The page docs/results/topics.md, from rows of results_topic_words.py.
 
-python benchmarks/topic_words_page.py --rows docs/results/topics.jsonl --out docs/results/topics.md
+cd docs/results; python ../../benchmarks/topic_words_page.py --rows topics.jsonl --out topics.md
 """
 
 import argparse
@@ -18,7 +18,6 @@ COLUMNS = {
     "distinct-relevance": "distinct",
     "stability-probability": "stability, probability",
     "stability-relevance": "stability, relevance",
-    "seconds": "seconds",
 }
 
 
@@ -41,7 +40,7 @@ def _cell(found, column):
     known = found[column].dropna() if column in found else []
     if not len(known):
         return ""
-    return f"{known.mean():.0f}" if column == "seconds" else f"{known.mean():.3f}"
+    return f"{known.mean():.3f}"
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tallyfold.cli import PANELS, datasets
 
 OWN = {
-    "--axis": "components shows several axes, or all; top and fold-in work on one",
+    "--axis": "components shows several axes, or all; top, topics and fold-in work on one",
     "--by": "components orders labels within a component, top beside other labels",
     "--holdout": "split and compare hold out a fifth, tune, rank and fit nothing if not told to",
     "--models": "compare fits factors, backtest what remembers earlier periods",

@@ -25,6 +25,13 @@ RATES = {"mean": ".4g", "sd": ".2g"}
 FACTORS = {"component": "d", "share": ".3f", "mean": ".4g", "low": ".4g", "high": ".4g"}
 
 
+By = Annotated[str | None, option("ORDER", "sure (as it comes), probability, relevance or frex.")]
+Relevance = Annotated[
+    float | None,
+    option("SHARE", "From 0, what sets a component apart, to 1, what is likely in it."),
+]
+
+
 def components(
     folder: Folder,
     axis: Annotated[
@@ -32,11 +39,8 @@ def components(
     ] = None,
     most: Annotated[int, option("N", "How many labels of each.", "--top", min=1)] = 10,
     component: Component = None,
-    by: Annotated[
-        str | None,
-        option("ORDER", "sure (as it comes), probability, relevance or frex."),
-    ] = None,
-    relevance: options.Relevance = None,
+    by: By = None,
+    relevance: Relevance = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the strongest labels of each component, the largest component first.

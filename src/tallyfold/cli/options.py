@@ -38,8 +38,6 @@ COPIES = (
     "texts of two co-authors."
 )
 Copies = Annotated[str | None, option("AXIS", COPIES)]
-RELEVANCE = "From 0, what sets a component apart, to 1, what is likely in it."
-Relevance = Annotated[float | None, option("SHARE", RELEVANCE)]
 METRICS = "Which scores, if not the usual ones."
 Metrics = Annotated[str | None, option("A,B,...|all", METRICS)]
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from tallyfold.cli import options
 from tallyfold.cli.model_cells import Folder, counts_for, load_model
+from tallyfold.cli.model_tables import By, Relevance
 from tallyfold.cli.options import option
 from tallyfold.cli.terminal import print_json, say, show_frame
 from tallyfold.errors import printable
@@ -25,8 +26,8 @@ def topics(
         str | None, option("A,B,...", "Axes that make up a document; all others if left out.")
     ] = None,
     most: Annotated[int, option("N", "How many words of each.", "--top", min=2)] = 10,
-    by: Annotated[str | None, option("ORDER", "As in tallyfold components.")] = None,
-    relevance: options.Relevance = None,
+    by: By = None,
+    relevance: Relevance = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Judge the words of components: coherence, distinct words, stability.

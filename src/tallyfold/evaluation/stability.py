@@ -122,9 +122,8 @@ class Stability:
 
         Components of all fits that are alike make a group; the centre of each group is where a
         component starts. Those that do not recur are left out, so that it has as many components
-        as recur. If a model with what recurs in a third of the fits, or one that has as many
-        components as the model, the others from random starts, predicts the cells that it holds
-        out for itself better, it is that one; none of the fits has seen these cells.
+        as recur. If a model with what recurs in a third of the fits predicts the cells that it
+        holds out for itself better, it is that one; none of the fits has seen these cells.
 
         Parameters
         ----------
@@ -142,27 +141,24 @@ class Stability:
                 f"no component recurs in half of {len(self.fits)} fits. Fit with fewer components, "
                 "or to more cells."
             )
-        for least, filled in ((SOME, False), (MOST, True)):
-            wider = self._refitted(tensor, least, filled, model.fitted_.parameters["n_components"])
-            if wider is not None and _is_better(wider, model):  # something needed was left out
-                model = wider
+        wider = self._refitted(tensor, SOME, model.fitted_.parameters["n_components"])
+        if wider is not None and _is_better(wider, model):  # something needed was left out
+            model = wider
         own = profiles_of(model)
         return with_stability(model, np.stack([matched_overlaps(own, f) for f in self.fits]))
 
     def _refitted(
-        self, tensor: CountTensor, least: float, filled: bool = False, more_than: int = 0
+        self, tensor: CountTensor, least: float, more_than: int = 0
     ) -> GuidedModel | None:
         """Fit from the centres of components that recur in a share of the fits; None if too few.
 
-        If `filled`, further components start at random. The cells that the model held out for
-        itself are held out again.
+        The cells that the model held out for itself are held out again.
         """
         centres = recurring(self.fits, least)
         if centres is None:
             return None
         assert isinstance(self.model, GuidedModel)
-        asked = self.model.fitted_.parameters["n_components"]
-        guide, n_components = self.model.guide_from(centres, asked if filled else None)
+        guide, n_components = self.model.guide_from(centres)
         if n_components <= more_than:
             return None
         given: dict[str, Any] = {"n_components": n_components}

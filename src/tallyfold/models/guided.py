@@ -125,11 +125,10 @@ class GuidedModel(SweptModel):
     def _named(self, fitted: Fitted) -> Fitted:
         return replace(fitted, component_names=self.asked_names())
 
-    def guide_from(self, centres: Profiles, n_components: int | None) -> tuple[Guide, int]:
+    def guide_from(self, centres: Profiles) -> tuple[Guide, int]:
         """Return a guide that starts components from centres, and the number of components.
 
-        Those asked for by name have their places; without a centre they start from their seeds. The
-        rest of `n_components`, where that is more, starts at random; None: there is no rest.
+        Those asked for by name have their places; without a centre they start from their seeds.
         """
         asked, number = list(self.seeds or {}), len(centres.share_K)
         known = list(centres.known_names)
@@ -137,8 +136,7 @@ class GuidedModel(SweptModel):
         order = [known.index(name) if name in known else -1 for name in asked] + others
         background = [known.index(BACKGROUND) if BACKGROUND in known else -1]
         last = background if self.background else []
-        more = max(0, (n_components or 0) - len(order) - len(last))
-        order += [-1] * more + last
+        order += last
         given = Guide.from_profiles(centres.weights, centres.share_K).starts
         assert given is not None
         starts = []
