@@ -59,7 +59,7 @@ def _check_network(network: PastNetwork, n_sets: int) -> None:
     require(all(part.shape == (n_inputs,) for part in inputs), "inputs of another size")
     every = (*network.params, *inputs)
     sound = all(part.dtype == np.float64 and np.all(np.abs(part) <= MOST_WEIGHT) for part in every)
-    require(bool(sound and np.all(network.spread_D > 0)), "a network that cannot be")
+    require(bool(sound and np.all(network.spread_D >= 1e-6)), "a network that cannot be")
 
 
 def _check_memory(memory: Memory) -> None:
