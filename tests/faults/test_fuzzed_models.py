@@ -25,9 +25,10 @@ from tallyfold.inference.fit import checkpoint
 from tallyfold.inference.fit.folder import _checksum, read_folder, write_folder
 from tallyfold.inference.head import step as head_step
 from tallyfold.inference.head.recipe import Recipe
+from tallyfold.inference.past import network as past_network
 from tallyfold.models import storage
 
-NAMES = [*tf.MODELS, "members", "combinations", "head of two stages"]
+NAMES = [*tf.MODELS, "members", "combinations", "head of two stages", "remembered"]
 ODD = [
     None, True, 0, -1, 1, 50, 2**70, 10**400, 1.5, -0.0, 1e300, 1e-320, "", "x", "gamma", "point",
     "sampled", [], [1], [[]], {}, {"a": 1},
@@ -89,7 +90,16 @@ def with_two_stages(tensor):
     return model
 
 
+def with_a_memory(tensor):
+    """Remember periods with a network, whether it helps or not."""
+    with patch.object(past_network, "LEAST_GAIN", -np.inf):
+        model = tf.SmoothedPast(network="auto").fit(tensor)
+    assert model.fitted_.forecaster.network is not None
+    return model
+
+
 FURTHER = {
+    "remembered": with_a_memory,
     "members": mixture,
     "combinations": with_combinations,
     "head of two stages": with_two_stages,

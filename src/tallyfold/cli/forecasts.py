@@ -117,7 +117,11 @@ def _show(rows: "pd.DataFrame") -> None:
         index=["ahead", "model"], columns="metric", values="value", sort=False
     )
     table = [
-        (str(ahead), printable(str(model)), *(number(means.loc[(ahead, model), m]) for m in SHOWN))
+        (
+            f"{ahead:.0f}",
+            printable(str(model)),
+            *(number(means.loc[(ahead, model), m]) for m in SHOWN),
+        )
         for ahead, model in means.index
     ]
     origins = rows["origin"].nunique()

@@ -9,9 +9,11 @@ import numpy as np
 from tallyfold.data.axis import Axis
 from tallyfold.models.head_checks import check_head, check_keys, require
 from tallyfold.posterior.forecaster import Forecaster
+from tallyfold.posterior.past_network import DECAYS, N_UNITS, PastNetwork
 from tallyfold.posterior.past_rates import Memory
 
 MOST_NUMBER = 1e3
+MOST_WEIGHT = 1e6
 MOST_PERIODS = 10**9
 
 
@@ -43,6 +45,21 @@ def check_forecaster(forecaster: Forecaster, axes: Sequence[Axis]) -> None:
         require(0 <= rates.numbers.fade <= 1, "a memory that grows")
         if rates.margins is not None:
             _check_memory(rates.margins)
+    if forecaster.network is not None:
+        require(rates is not None, "a network of nothing")
+        _check_network(forecaster.network, len(history.tables) - 1)
+
+
+def _check_network(network: PastNetwork, n_sets: int) -> None:
+    """Refuse a network whose layers are of another size, or beyond all bounds."""
+    n_inputs = 1 + n_sets * (len(DECAYS) + 2)
+    shapes = [(n_inputs, N_UNITS), (N_UNITS,), (N_UNITS,), (n_inputs,), (2,)]
+    require([part.shape for part in network.params] == shapes, "layers of another size")
+    inputs = (network.centre_D, network.spread_D)
+    require(all(part.shape == (n_inputs,) for part in inputs), "inputs of another size")
+    every = (*network.params, *inputs)
+    sound = all(part.dtype == np.float64 and np.all(np.abs(part) <= MOST_WEIGHT) for part in every)
+    require(bool(sound and np.all(network.spread_D >= 1e-6)), "a network that cannot be")
 
 
 def _check_memory(memory: Memory) -> None:

@@ -19,8 +19,10 @@ from tallyfold.posterior.past_network import NetworkParams, PastNetwork, logit, 
 LOOKS = 12
 TRIES_OF_LOOK = 12
 """Looks at the later periods, and evaluations of L-BFGS between two of them."""
-LEAST_GAIN = 0.002
-"""What a network must gain in every later period, per cell with a count."""
+LEAST_GAIN = 0.01
+"""What a network must gain in every later period, near and further ahead, per cell with a count.
+
+The same periods say when training stops, so that a smaller gain may be chance."""
 PENALTY = 0.3
 """Half the sum of squares of parameters is weighted by it, against the sum over cells."""
 
@@ -129,12 +131,14 @@ class NetworkStep:
         return -np.logaddexp(0.0, logit_C)
 
     def _gain(self, state: PastState) -> float:
-        """Return the least gain over the smoothed past, of the periods that judge."""
+        """Return the least gain over the smoothed past: per period that judges, near and far."""
         target_C = self.cells.asked.known_N + self.cells.asked.ahead_N
         plain_C, told_C = -np.logaddexp(0.0, self._logits(state)), self._corrected(state)
         gains = []
         for period in np.unique(target_C[self.later_C]):
-            near_C = (target_C == period) & (self.cells.asked.ahead_N == 1)
-            own = self.cells.where(near_C)
-            gains.append(own.occurrence(told_C[near_C]) - own.occurrence(plain_C[near_C]))
+            for near in (True, False):
+                own_C = (target_C == period) & ((self.cells.asked.ahead_N == 1) == near)
+                if own_C.any():
+                    own = self.cells.where(own_C)
+                    gains.append(own.occurrence(told_C[own_C]) - own.occurrence(plain_C[own_C]))
         return float(min(gains))

@@ -19,6 +19,8 @@ MOST_PERIODS = 8
 """What is learned is learned on at most this many of the last periods."""
 CELLS_OF_PERIOD = 8_000
 """About how many cells of each kind (with a count, silent now, never seen) a period gives."""
+RECENCY = 0.8
+"""What a period counts of the one after it, where something is learned."""
 MOST_AHEAD = 4
 """What is learned of distances is learned up to this many periods ahead."""
 
@@ -32,7 +34,7 @@ class PastCells:
     asked
         What is asked.
     counts_C, weight_C
-        Their counts, and how many cells each stands for.
+        Their counts, and how many cells each stands for; those of earlier periods for less.
     """
 
     asked: Asked
@@ -128,6 +130,8 @@ def _gathered(
         others = np.zeros((0, len(history.sizes)), np.int32)
         return PastCells(Asked(others, none, none), none, np.zeros(0))
     sizes = [len(cells.counts_C) for cells, _, _ in parts]
+    last = max(known + ahead for _, known, ahead in parts)
+    fading = [RECENCY ** (last - known - ahead) for _, known, ahead in parts]
     indices = np.concatenate([cells.indices_CM for cells, _, _ in parts])
     asked = Asked(
         np.delete(indices, time.number, axis=1),
@@ -135,5 +139,6 @@ def _gathered(
         np.repeat([ahead for _, _, ahead in parts], sizes).astype(np.int64),
     )
     counts = np.concatenate([cells.counts_C for cells, _, _ in parts])
-    found = PastCells(asked, counts, np.concatenate([cells.weight_C for cells, _, _ in parts]))
+    weight_C = np.concatenate([cells.weight_C for cells, _, _ in parts]) * np.repeat(fading, sizes)
+    found = PastCells(asked, counts, weight_C)
     return found if observed else found.where(found.filled_C)
