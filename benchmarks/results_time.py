@@ -51,8 +51,8 @@ TEXT = """
 Written by `benchmarks/results_time.py`, see there for the data and the commands. Log scores are
 per cell that has a count, over all cells of labels that had a count by then, zeros included
 (drawn with weights where there are very many): *occurrence* says whether there is a count,
-*amount* how many, *total* is their sum; larger is better. *dynamic* is what `VAEBPTF` forecasts
-with: the smoothed past, corrected by a small network where later periods say that it helps.
+*amount* how many, *total* is their sum; larger is better. *dynamic* is
+`SmoothedPast(network="auto")`: corrected by a small network where later periods say that it helps.
 Every model is fitted anew at each origin, on what was known then. *Inside* is the share of
 periods whose total lies in the 80 % interval; *against the smoothed past* is the mean
 difference of totals over origins with its standard error, of the origins that both have."""

@@ -169,6 +169,6 @@ class SmoothedPast(ForecastingModel):
 
 def remembered(tensor: CountTensor, time: str, scale: Scale, given: Given) -> Forecaster | None:
     """Return what is remembered beside the factors of a fit; None if it was interrupted."""
-    model = SmoothedPast(time=time, network="auto", scale=scale)
+    model = SmoothedPast(time=time, scale=scale)
     caveat = model._fit(tensor, given.inside("memory")._replace(groups=None))
     return model.fitted_.forecaster if caveat is None else None

@@ -17,7 +17,7 @@ Mask = npt.NDArray[np.bool_]
 
 MOST_PERIODS = 8
 """What is learned is learned on at most this many of the last periods."""
-CELLS_OF_PERIOD = 8_000
+CELLS_OF_PERIOD = 4_000
 """About how many cells of each kind (with a count, silent now, never seen) a period gives."""
 RECENCY = 0.8
 """What a period counts of the one after it, where something is learned."""
