@@ -7,6 +7,7 @@ was killed before it was done; anything that does not hold is a traceback and an
 import contextlib
 import io
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ import tallyfold as tf
 from tallyfold.cli import main
 from tallyfold.errors import FormatError
 
+warnings.filterwarnings("ignore", r"\d+ of \d+ fits ended at their limit")
 TENSOR = tf.simulate((30, 20, 10), 2, density=0.2, random_state=0).tensor
 FITS = {
     "bptf": tf.BPTF(n_components=2, max_iter=25, tol=0, backend="numpy"),

@@ -85,6 +85,9 @@ def place(frame, tmp_path_factory):
     frame.to_parquet(folder / f"c{TITLE}.parquet")
     tensor = tf.CountTensor.from_frame(frame, axes=AXES, value="n")
     tf.write_counts(tensor, folder / "x.npz")
+    timed = tf.CountTensor.from_frame(frame, axes=AXES, value="n", bins={"day": "day"})
+    tf.write_counts(timed, folder / "t.npz")
+    tf.SmoothedPast().fit(timed).save(folder / "past")
     tf.BPTF(n_components=2, max_iter=5, validation=None).fit(tensor).save(folder / "bptf")
     tf.Margins().fit(tensor).save(folder / "margins")
     other = frame.assign(**{AXES[0]: [f"new{label}" for label in frame[AXES[0]]]})
@@ -119,6 +122,9 @@ VERBS = {
         ["bptf", "--merge", "0,1", "--out", "f"],
     ],
     "stability": [["bptf", "x.npz", "--runs", "2", "--out", f"s{TITLE}"]],
+    "topics": [["bptf", "x.npz", "--axis", AXES[1]], ["bptf", "x.npz", "--json"]],
+    "forecast": [["past"], ["past", "--horizon", "2", "--out", f"n{TITLE}.csv"]],
+    "backtest": [["t.npz", "--models", "last-value", "--origins", "1"]],
 }
 OWN_DATA = {"demo", "reproduce"}
 """Verbs that read no table of others."""

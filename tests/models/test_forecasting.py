@@ -195,6 +195,15 @@ def test_bad_input(tensor, models):
     assert tf.LastValue(time="a").fit(both).fitted_.forecaster.history.axis == 1
 
 
+def test_days_and_their_weekdays_make_no_forecast():
+    frame = pd.DataFrame({"who": list("abcabc"), "time": pd.date_range("2024-01-01", periods=6)})
+    both = tf.CountTensor.from_frame(frame, ["who", "time"], bins={"time": ["day", "weekday"]})
+    with pytest.raises(DataError, match=r"'time-weekday' .* cut from the same times as 'time-day'"):
+        tf.SmoothedPast().fit(both)
+    days_alone = tf.CountTensor.from_frame(frame, ["who", "time"], bins={"time": "day"})
+    assert tf.SmoothedPast().fit(days_alone).forecast(1).axes_[1].label(6) == "2024-01-07"
+
+
 def test_periods_of_time_bins_follow_each_other():
     frame = pd.DataFrame(
         {"who": ["a", "b"] * 6, "date": pd.date_range("2024-09-03", periods=12, freq="9D")}

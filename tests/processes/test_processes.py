@@ -181,6 +181,17 @@ def test_the_command_line_shares_a_store(events, tmp_path):
     again = ran([*command, "--processes", "2", "--resume"])
     assert again.returncode == 0, again.stderr
     assert again.stdout.count("this fit is finished") == 1
+    short = [
+        "--model",
+        "bptf",
+        "--max-iter",
+        "2",
+        "--processes",
+        "2",
+    ]  # zeros are decided by counts
+    decided = ran([*command[:5], *short, "--out", str(tmp_path / "three")])
+    assert decided.returncode == 0, decided.stderr
+    assert tf.load(tmp_path / "three").fitted_.parameters["zeros"] == "observed"
     (place / "part-00003.parquet").write_bytes(b"x" * 10)
     broken = ran([*command, "--processes", "2", "--overwrite"])
     assert broken.returncode == 2

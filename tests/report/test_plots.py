@@ -307,7 +307,7 @@ def test_a_model_without_uncertainty_has_no_whiskers():
     assert "bands" not in course.get_title(loc="left")
     assert "whiskers" not in plots.factor_profile(model, "word", "e")[0].get_ylabel()
     bars = plots.top_entities_bars(model, "word", {"user": "a"})
-    assert bars.get_xlabel() == "rate"
+    assert bars.get_xlabel() == "predicted count"
 
 
 def test_one_component_and_one_label():
@@ -502,6 +502,8 @@ def test_convergence_has_a_panel_for_whether_and_one_for_how_many():
 
 class Poissons(CountModel):
     """Stands for a model whose predictive distributions are given: Poisson, counts above zero."""
+
+    axes_ = (tf.Axis("a", range(4000)), tf.Axis("b", [0]))
 
     def __init__(self, rate):
         self.rate = rate

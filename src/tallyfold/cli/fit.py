@@ -120,6 +120,7 @@ def _check_fit(model: "CountModel", tensor: "CountTensor | Store", processes: in
 
     model = type(model)(**model.get_params())
     if isinstance(tensor, Store):
+        model_parameters.decide_zeros([model], tensor.first_cells(), silent=True)
         model.check_shared(tensor, processes)
         return
     model_parameters.decide_zeros([model], tensor, silent=True)

@@ -32,8 +32,8 @@ def forecast(
 
     probability is that of any count, mean what is expected, low to high an
     interval. The model must remember earlier periods: smoothed-past,
-    moving-average, seasonal-naive or last-value, or a vae-bptf fitted with
-    --set time=auto.
+    moving-average, seasonal-naive or last-value, or a vae-bptf with observed
+    zeros, unless fitted with --set time=none.
 
     \b
     [bold]Examples[/]
@@ -86,7 +86,8 @@ def backtest(
     from tallyfold.evaluation.backtest import backtest as run
 
     check_targets({"--figure": figure})
-    chosen: Any = models_named(models, model_parameters.settings(parameters, zeros="observed"))
+    asked = ",".join(_that_forecast()) if models == "all" else models
+    chosen: Any = models_named(asked, model_parameters.settings(parameters, zeros="observed"))
     tensor = reading.counts(files)
     say_dropped(tensor, aside=True)
     how = "nothing was kept. Use --out FOLDER" if out is None else "run it again to go on"
@@ -109,6 +110,13 @@ def backtest(
         print_json({"rows": rows})
     else:
         _show(rows)
+
+
+def _that_forecast() -> list[str]:
+    """Return the names of the models that remember earlier periods."""
+    from tallyfold.models.registry import MODELS
+
+    return [name for name, kind in MODELS.items() if "time" in kind().get_params()]
 
 
 def _show(rows: "pd.DataFrame") -> None:

@@ -299,9 +299,10 @@ def fold_in(
 ) -> None:
     """Teach a model new labels of one axis from their cells alone.
 
-    For vae-bptf and margins: new cells are added to sums; nothing is fitted and
-    no old cell is needed. Labels of the other axes must be known. With observed
-    zeros all cells of the new labels that are not listed are zeros.
+    For vae-bptf, margins and models of earlier periods: new cells are added to
+    sums; nothing is fitted and no old cell is needed. Labels of the other axes
+    must be known. With observed zeros all cells of the new labels that are not
+    listed are zeros.
 
     \b
     [bold]Example[/]
@@ -333,9 +334,9 @@ def update(
 ) -> None:
     """Teach a model new cells: of labels that it knows and of new ones, on any axis.
 
-    For vae-bptf and margins: new cells are added to sums; nothing is fitted and
-    no old cell is needed. Give each cell once. With observed zeros all cells of
-    new labels that are not listed are zeros.
+    For vae-bptf, margins and models of earlier periods: new cells are added to
+    sums; nothing is fitted and no old cell is needed. Give each cell once. With
+    observed zeros all cells of new labels that are not listed are zeros.
 
     \b
     [bold]Examples[/]

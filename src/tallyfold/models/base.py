@@ -56,9 +56,6 @@ from tallyfold.posterior.predictive import Calibration
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-LOOKED_AT = 100_000
-"""Cells of a store that are looked at before processes begin to share it."""
-
 _log = logging.getLogger("tallyfold")
 
 
@@ -369,7 +366,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         processes
             How many processes the fit is to be shared between.
         """
-        self.check_fit(store.part(0, max(1, store.nnz // LOOKED_AT)), processes)
+        self.check_fit(store.first_cells(), processes)
         if self.checks_memory:
             check_memory(store, self.get_params()["n_components"], name=self.name)
 

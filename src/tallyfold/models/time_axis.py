@@ -46,9 +46,26 @@ def time_number(axes: Sequence[Axis], given: str) -> int:
     )
 
 
+def _refuse_other_cuts(axes: Sequence[Axis], number: int) -> None:
+    """Refuse an axis that is cut from the times of the axis of time: it says nothing of its own."""
+    own = axes[number].order
+    column = own.column if own is not None and own.column is not None else axes[number].name
+    for axis in axes:
+        if axis is axes[number] or axis.order is None or axis.order.unit is None:
+            continue
+        if axis.order.column == column:
+            raise DataError(
+                f"axis {axis.name!r} ({axis.order}) is cut from the same times as "
+                f"{axes[number].name!r}, so that most pairs of their labels cannot be, and a "
+                f"forecast would spread over them. Read the counts without it, such as with "
+                f"bins={{{column!r}: {own.unit if own else None!r}}}."
+            )
+
+
 def time_axis(tensor: CountTensor, given: str) -> TimeAxis:
     """Return a tensor's axis of time; refuse one with counts in a single period."""
     number = time_number(tensor.axes, given)
+    _refuse_other_cuts(tensor.axes, number)
     step_D = tensor.axes[number].steps()
     if tensor.nnz:
         place_N = tensor.indices[:, number]

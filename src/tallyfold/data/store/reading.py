@@ -69,6 +69,10 @@ def open_store(path: str | os.PathLike[str]) -> Store:
     return Store(folder)
 
 
+LOOKED_AT = 100_000
+"""About how many cells are some."""
+
+
 class Store:
     """Counts on disk: shards of cells sorted by the longest axis, and label tables.
 
@@ -193,6 +197,10 @@ class Store:
             )
         start, stop = (self._label_start(self.nnz * n // size) for n in (rank, rank + 1))
         return self._tensor(start, stop)
+
+    def first_cells(self) -> CountTensor:
+        """Read some cells, to see by them what all are like."""
+        return self.part(0, max(1, self.nnz // LOOKED_AT))
 
     def _tensor(self, start: int, stop: int, dropped: tuple[Dropped, ...] = ()) -> CountTensor:
         """Read cells by their numbers, and put them in the order of tensors."""

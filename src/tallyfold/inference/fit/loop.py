@@ -6,11 +6,13 @@ alone keeps the best state, counts patience and moves on to the next phase.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -24,6 +26,8 @@ from tallyfold.posterior.named_arrays import Arrays
 S = TypeVar("S")
 
 _log = logging.getLogger("tallyfold")
+
+PACKAGE = str(Path(__file__).parents[2])
 
 
 class Iteration(NamedTuple):
@@ -222,7 +226,7 @@ def _warn_if_cut(run: Run, phases: Sequence[Phase], reason: Reason) -> None:
                 "its stopping rules applied: it may not be at its best. Allow more by max_iter=, "
                 "or be content with less by tol=.",
                 ConvergenceWarning,
-                stacklevel=7,  # where fit was called
+                stacklevel=_level_outside(),
             )
             return
 
@@ -287,3 +291,10 @@ def _check_finite(state: Any, objective: float, number: int) -> None:
             f"the fit diverged in iteration {number}: {what} are not finite. Try another "
             "random_state, fewer components or a larger prior shape."
         )
+
+
+def _level_outside() -> int:
+    """Return how far up the caller of the library stands, from the function that asks."""
+    frames = inspect.stack(0)[1:]
+    outside = (n for n, frame in enumerate(frames, 1) if not frame.filename.startswith(PACKAGE))
+    return next(outside, len(frames))
