@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ Mask = npt.NDArray[np.bool_]
 
 MOST_PERIODS = 8
 """What is learned is learned on at most this many of the last periods."""
-CELLS_OF_PERIOD = 4_000
+CELLS_OF_PERIOD = 8_000
 """About how many cells of each kind (with a count, silent now, never seen) a period gives."""
 RECENCY = 0.8
 """What a period counts of the one after it, where something is learned."""
@@ -41,21 +42,33 @@ class PastCells:
     counts_C: Ints
     weight_C: Floats
 
-    @property
+    @cached_property
     def filled_C(self) -> Mask:
         """Which have a count."""
         return self.counts_C > 0
 
-    @property
+    @cached_property
     def n_filled(self) -> float:
         """How many cells with a count they stand for."""
         return float(self.weight_C[self.filled_C].sum())
 
     def occurrence(self, log_zero_C: Floats) -> float:
         """Return the log score of whether there is a count, per cell that has one."""
-        some_C = np.log(np.maximum(-np.expm1(log_zero_C), 1e-300))
-        told_C = np.where(self.filled_C, some_C, log_zero_C)
-        return float(self.weight_C @ told_C) / max(self.n_filled, 1.0)
+        some_F = np.log(np.maximum(-np.expm1(log_zero_C[self._filled_F]), 1e-300))
+        told = np.sum(self._weight_F * some_F) + np.sum(self._weight_of_empty_C * log_zero_C)
+        return float(told) / max(self.n_filled, 1.0)
+
+    @cached_property
+    def _filled_F(self) -> npt.NDArray[np.intp]:
+        return np.flatnonzero(self.filled_C)
+
+    @cached_property
+    def _weight_F(self) -> Floats:
+        return self.weight_C[self._filled_F]
+
+    @cached_property
+    def _weight_of_empty_C(self) -> Floats:
+        return np.where(self.filled_C, 0.0, self.weight_C)
 
     def where(self, chosen_C: Mask) -> PastCells:
         """Return some of them."""
