@@ -244,6 +244,8 @@ class History:
         """Build from what `arrays` returned."""
         axis, n_periods = whole(arrays["axis"])
         sizes, place_E = whole(arrays["sizes"]), arrays["places"]
+        if place_E.dtype.kind != "i":
+            raise ValueError(f"periods numbered by {place_E.dtype}")
         key_E, step_E = place_E // (n_periods + 1), place_E % (n_periods + 1)
         others_EK = np.stack(np.unravel_index(key_E, sizes), axis=1)
         return cls._of_sums(
