@@ -217,12 +217,16 @@ class TrialRunner:
         return search_of(self._counted(), self.space, self.validation)
 
     def _run_one(self) -> None:
+        import optuna
+
         def ended(_: Study, trial: FrozenTrial) -> None:
             self._report(trial, STATES[trial.state.name])
 
         self._queue_untried_point()
         try:
             self.study.optimize(self._objective, n_trials=1, callbacks=[ended])
+        except optuna.exceptions.UpdateFinishedTrialError:
+            pass  # another process has ended the trial: it took it too, or took it for abandoned
         except ValueError as error:
             # Without a heartbeat for too long (a suspended machine), it is another process's now.
             if not str(error).startswith("Cannot tell"):
