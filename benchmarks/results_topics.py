@@ -11,51 +11,21 @@ distinct. Rows are kept in ROWS as in results_complete_logs.py.
 
 import argparse
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
-from scipy import sparse
 
 import tallyfold as tf
 from kept_rows import installed, limited_to, listed, run_missing, timed
+from results_topic_words import NEEDS, RELEVANCE, TOP, library, topics
+from results_topic_words import prepare as texts
 from rivals.topics import fit_lda, fit_nmf, fit_tomotopy, normalised
 from tallyfold.evaluation.words.coherence import coherence_by_component
-from tallyfold.evaluation.words.cooccurrence import Cooccurrence
 
-TOP = 10
-RELEVANCE = 0.6
 SEEDS = 3
 
-
-class Texts(NamedTuple):
-    """A tensor with words, which of its axes make up a document, and how many topics it gets."""
-
-    tensor: object
-    document: list[str]
-    n_topics: int
-
-
-TEXTS = {
-    "nips topics": Texts(
-        lambda folder: tf.read_counts(
-            folder / "nips.parquet", axes=["author", "word", "year"], value="count"
-        ),
-        ["author", "year"],
-        20,
-    ),
-    "demo topics": Texts(lambda folder: tf.load_demo(), ["module"], 10),
-}
-
-
-def library(make):
-    return lambda tensor, documents_DV, n, seed: make(n_components=n, random_state=seed).fit(tensor)
-
-
-def topics(fit):
-    return lambda tensor, documents_DV, n, seed: fit(documents_DV, n, seed)
-
-
+N_TOPICS = {"nips": 20, "demo": 10}
+"""How many topics a text gets; its rows are those of "nips topics", "demo topics"."""
+NAMES = [f"{text} topics" for text in N_TOPICS]
 MODELS = {
     "NMF (scikit-learn)": topics(fit_nmf),
     "LDA (scikit-learn)": topics(fit_lda),
@@ -63,20 +33,13 @@ MODELS = {
     "BPTF": library(lambda **given: tf.BPTF(zeros="observed", **given)),
     "VAE-BPTF": library(lambda **given: tf.VAEBPTF(zeros="observed", **given)),
 }
-NEEDS = {"LDA (tomotopy)": "tomotopy"}
 
 
 def prepare(folder, name, seed):
     """Return the tensor, its documents x words, where words stand together, and what to fit."""
-    texts = TEXTS[name]
-    tensor = texts.tensor(folder)
-    columns = tensor.indices[:, [tensor.axis_number(axis) for axis in texts.document]]
-    document_N = pd.DataFrame(columns).groupby([*range(columns.shape[1])]).ngroup().to_numpy()
-    word_N = tensor.indices[:, tensor.axis_number("word")]
-    shape = (document_N.max() + 1, len(tensor.axis("word")))
-    documents_DV = sparse.csr_matrix((tensor.counts, (document_N, word_N)), shape)
-    reference = Cooccurrence.from_tensor(tensor, "word", texts.document)
-    return tensor, documents_DV, reference, texts.n_topics, seed
+    text = name.removesuffix(" topics")
+    tensor, documents_DV, reference, _ = texts(text, folder)
+    return tensor, documents_DV, reference, N_TOPICS[text], seed
 
 
 def measure(label, tensor, documents_DV, reference, n_topics, seed, threads):
@@ -136,7 +99,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--texts", type=listed(TEXTS), default=list(TEXTS))
+    parser.add_argument("--texts", type=listed(NAMES), default=NAMES)
     parser.add_argument("--models", type=listed(MODELS), default=list(MODELS))
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--threads", type=int, default=1)

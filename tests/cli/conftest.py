@@ -81,3 +81,8 @@ def folder(tensor, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def model(folder):
     return tf.load(folder)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quickly(brief_heads):
+    """Verbs are tried, not how well models predict."""

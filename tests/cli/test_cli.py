@@ -207,7 +207,7 @@ def test_convert_to_an_unknown_ending_is_code_2(run: Run, csv: Path) -> None:
 
 
 def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    busiest = load_demo().filter(top={"module": 60, "word": 300})
+    busiest = load_demo().filter(top={"module": 40, "word": 150})
     monkeypatch.setattr("tallyfold.data.demo.load_demo", lambda: busiest)
     result = run("demo", "--report", tmp_path / "words.html")
     assert (result.code, result.err) == (0, "")

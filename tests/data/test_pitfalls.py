@@ -246,7 +246,7 @@ def test_random_damage_gives_typed_errors_only(tmp_path):
         tf.write_counts(tensor, path)
         for file in tmp_path.glob(f"x{ending}*"):
             data = file.read_bytes()
-            for _ in range(25):
+            for _ in range(12):
                 spoilt = bytearray(data)
                 for place in rng.integers(0, len(data), rng.integers(1, 4)):
                     spoilt[place] ^= int(rng.integers(1, 256))

@@ -16,6 +16,8 @@ from tallyfold.evaluation.ranking import ranked_lists, ranking
 from tallyfold.models import scoring
 from tallyfold.models.scoring import say_counts_only
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 SHAPE = (14, 11, 8)
 ALL = np.stack(np.unravel_index(np.arange(np.prod(SHAPE)), SHAPE), axis=1)
 WITH_ZEROS = ["log-score", "occurrence", "amount"]

@@ -7,6 +7,8 @@ from tallyfold.errors import DataError, ParameterError
 from tallyfold.evaluation.compare import compare, floors
 from tallyfold.evaluation.metrics import METRICS
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 
 @pytest.fixture(scope="module")
 def parts():

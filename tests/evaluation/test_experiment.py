@@ -16,6 +16,8 @@ from tallyfold.evaluation.experiment import Experiment, Fit, held_out_fifth
 from tallyfold.evaluation.metrics import METRICS
 from tallyfold.models.main_effects import MainEffects
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 
 @pytest.fixture(scope="module")
 def tensor():

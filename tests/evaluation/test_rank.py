@@ -14,6 +14,8 @@ from tallyfold.evaluation.search import cross_validation
 from tallyfold.evaluation.search.cross_validation import CrossValidation
 from tallyfold.evaluation.search.rank import RankChoice, select_rank
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 CURVE = {1: -2.0, 2: -1.5, 3: -1.0, 5: -0.999, 8: -1.1}
 
 

@@ -28,6 +28,8 @@ from tallyfold.evaluation.search.spaces import SPACES, space_for
 from tallyfold.evaluation.search.tune import tune
 from tallyfold.models.registry import MODELS
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 GRID = {"n_components": [1, 2, 3, 5], "prior_shape": [0.1, 1.0, 10.0]}
 SMALL = {"n_components": [1, 3, 5], "prior_shape": [0.1, 1.0]}
 WIDE = {"n_components": ("int", 1, 9), "prior_shape": ("log", 0.01, 100.0)}

@@ -11,6 +11,8 @@ from tallyfold.evaluation.stability import _not_held_out
 from tallyfold.inference.cells.validation import hold_out
 from tallyfold.posterior.matching import Profiles, matched_overlaps, mutual_overlaps
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 GIVEN = {"n_components": 8, "zeros": "observed", "prior_shape": 0.1}
 
 

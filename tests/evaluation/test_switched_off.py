@@ -16,6 +16,8 @@ from tallyfold.posterior.point_factors import PointFactors
 from tallyfold.report import plots
 from tallyfold.report.explorer.payload import payload_of
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 
 @pytest.fixture(scope="module")
 def tensor():

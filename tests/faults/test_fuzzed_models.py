@@ -28,6 +28,8 @@ from tallyfold.inference.head.recipe import Recipe
 from tallyfold.inference.past import network as past_network
 from tallyfold.models import storage
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 NAMES = [*tf.MODELS, "members", "combinations", "head of two stages", "remembered"]
 ODD = [
     None, True, 0, -1, 1, 50, 2**70, 10**400, 1.5, -0.0, 1e300, 1e-320, "", "x", "gamma", "point",

@@ -17,6 +17,8 @@ from tallyfold.inference.schemes import collapsed_batches
 from tallyfold.inference.schemes.collapsed import CollapsedStep
 from tallyfold.inference.schemes.collapsed_batches import BatchStep
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 GATES = [None, (0, 2), (1, 2)]
 """No gate, one of the axis whose entities are drawn, one of the other axes."""
 NAMED = ["none", ("user", "day"), ("item", "day")]
@@ -162,21 +164,27 @@ def test_a_gate_is_chosen_by_batches_too(parts):
     assert [model.axes_[axis].name for axis in gate.axes] == ["user", "day"]
 
 
+FEW = {"n_components": 2, "amount": "negative-binomial", "batch_entities": 30, "max_iter": 10}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(parts):
+    return tf.VAEBPTF(**FEW).fit(parts.train)
+
+
 @pytest.mark.parametrize("stop", [4, 27, 33])
-def test_an_interrupted_fit_goes_on_as_if_it_had_not_been(parts, tmp_path, stop):
+def test_an_interrupted_fit_goes_on_as_if_it_had_not_been(parts, uninterrupted, tmp_path, stop):
     """In the choice of the gate, in the batches, and after them."""
-    given = {"n_components": 2, "amount": "negative-binomial", "batch_entities": 30, "max_iter": 10}
 
     def press(progress):
         if progress.iteration.number == stop:
             raise KeyboardInterrupt
 
-    whole = tf.VAEBPTF(**given).fit(parts.train)
     with pytest.warns(InterruptedWarning, match="had not looked at all" if stop == 27 else ""):
-        tf.VAEBPTF(**given).fit(parts.train, checkpoint=tmp_path / "run", callbacks=[press])
-    resumed = tf.VAEBPTF(**given).fit(parts.train, checkpoint=tmp_path / "run", resume=True)
-    assert len(resumed.history_) == len(whole.history_)
-    assert np.array_equal(resumed.predict(parts.test), whole.predict(parts.test))
+        tf.VAEBPTF(**FEW).fit(parts.train, checkpoint=tmp_path / "run", callbacks=[press])
+    resumed = tf.VAEBPTF(**FEW).fit(parts.train, checkpoint=tmp_path / "run", resume=True)
+    assert len(resumed.history_) == len(uninterrupted.history_)
+    assert np.array_equal(resumed.predict(parts.test), uninterrupted.predict(parts.test))
 
 
 def test_batches_need_no_held_out_cells(parts):

@@ -9,6 +9,8 @@ from tallyfold.inference.occurrence import neighbours as found_in
 from tallyfold.inference.occurrence.neighbours import found_neighbours, ridge_weights
 from tallyfold.posterior.neighbours import Neighbours
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 N_ITEMS = 40
 
 

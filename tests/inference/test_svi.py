@@ -15,6 +15,8 @@ from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
 from tallyfold.inference.schemes.svi import SVIStep
 from tallyfold.probability.counts import COUNTS
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 
 def step_for(tensor, family="poisson", **rest):
     train, held_out = hold_out(tensor, 0.1, 0)

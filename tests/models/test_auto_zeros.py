@@ -16,6 +16,8 @@ from tallyfold.inference.distributed.process_group import ProcessGroup, use_grou
 from tallyfold.inference.fit.folder import _checksum
 from tallyfold.models.complete_logs import _say_zeros, say_zeros
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 
 def stars(n_cells=1500, seed=0):
     """Return ratings, 4 the most frequent."""

@@ -11,6 +11,8 @@ import tallyfold as tf
 from tallyfold.errors import ParameterError, StorageError
 from tallyfold.evaluation.metrics import scores_of
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 TENSOR = tf.simulate((12, 10, 6), n_components=2, density=0.3).tensor
 QUICK = {"n_components": 2, "max_iter": 4}
 

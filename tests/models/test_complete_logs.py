@@ -9,6 +9,8 @@ import tallyfold as tf
 from tallyfold.data.empty_cells import draw_empty_cells
 from tallyfold.errors import InterruptedWarning, LabelError, ParameterError
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 QUICK = {"zeros": "observed", "n_components": 3, "max_iter": 12}
 
 

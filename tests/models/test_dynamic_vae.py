@@ -9,6 +9,8 @@ from tests.models.test_forecasting import N_DAYS, days, pairs
 import tallyfold as tf
 from tallyfold.errors import LabelError, ParameterError
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 
 @pytest.fixture(scope="module")
 def tensor():

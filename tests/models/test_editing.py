@@ -11,6 +11,8 @@ from tallyfold.errors import NoFactorsError, ParameterError, StorageError
 from tallyfold.inference.fit.folder import read_folder, write_folder
 from tallyfold.models.storage import KIND, VERSION
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 EDITABLE = (
     "bptf",
     "bptf-gibbs",

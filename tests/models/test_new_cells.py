@@ -14,6 +14,8 @@ from tallyfold.errors import DataError, LabelError, ParameterError
 from tallyfold.models.scoring import log_zeros, scores_over_all_cells
 from tallyfold.posterior.occurrence import CombinationCounts
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 AXES = ("user", "item", "day")
 
 

@@ -8,6 +8,8 @@ import tallyfold as tf
 from tallyfold.errors import ParameterError
 from tallyfold.posterior.gamma_factors import GammaFactors
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 TENSOR = tf.simulate((12, 10, 6), n_components=2, density=0.3).tensor
 QUICK = {
     "bptf": {"n_components": 2, "max_iter": 4},

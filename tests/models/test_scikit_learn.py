@@ -20,6 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 import tallyfold as tf
 from tallyfold.errors import DataError, NotFittedError, ParameterError
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 TENSOR = tf.simulate((20, 15, 8), 2, density=0.4, random_state=0).tensor
 QUICK = {"n_components": 2, "max_iter": 5, "backend": "numpy"}
 GRID = {"n_components": [1, 3]}

@@ -9,6 +9,8 @@ import tallyfold as tf
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.models.predicted_rows import predicted_rows
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 CUT = {"bins": {"time": ["month", "weekday"]}, "tz": "Europe/Berlin"}
 BY_PRIOR = {"time-month": "prior"}
 

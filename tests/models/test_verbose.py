@@ -13,6 +13,8 @@ import tallyfold as tf
 from tallyfold.errors import ParameterError
 from tallyfold.inference.fit import progress
 
+pytestmark = pytest.mark.usefixtures("brief_heads")
+
 TENSOR = tf.simulate((12, 10, 6), n_components=2, density=0.3).tensor
 QUICK = {"n_components": 2, "max_iter": 4, "tol": 0.0, "validation": None}
 

@@ -45,3 +45,8 @@ def visit(browser):
 
 def outside(url):
     return not url.startswith(("file:", "data:", "blob:"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quickly(brief_heads):
+    """Pages are tried, not how well models predict."""

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from tallyfold.data.empty_cells import EmptyCells, are_empty
 from tallyfold.data.hashing import cell_keys
 from tallyfold.data.tensor import CountTensor
-from tallyfold.evaluation.chances import Cells, Floats, Occurrences
+from tallyfold.evaluation.chances import Cells, Occurrences
+from tallyfold.kernels.arrays import Floats
 from tallyfold.posterior.occurrence import CombinationCounts
 
 LOOKED_AT = 300_000

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tallyfold.data.axis import listing, python_values
@@ -20,6 +19,7 @@ from tallyfold.errors import DataError, ParameterError, StorageError, TallyfoldE
 from tallyfold.evaluation.fit_and_score import fit_whole
 from tallyfold.evaluation.period_scores import period_scores
 from tallyfold.evaluation.row_folder import Row, RowFolder
+from tallyfold.kernels.arrays import Ints
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model, checked_tensor
 from tallyfold.models.parameters import check_parameters, integer
@@ -183,7 +183,7 @@ class _Past(NamedTuple):
     n_cells: int
 
     @property
-    def step_D(self) -> npt.NDArray[np.int64]:
+    def step_D(self) -> Ints:
         return self.tensor.axes[self.axis].steps()
 
     def label(self, step: int) -> str:

@@ -15,13 +15,9 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Floats, Ints, Positions
 from tallyfold.models.base import CountModel
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Positions = npt.NDArray[np.int32]
 
 Prediction = Callable[[CountModel, Positions], Floats]
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.tensor import CountTensor
+from tallyfold.kernels.arrays import Floats, Positions
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import Unknown, unknown_by_axis
 from tallyfold.models.scoring import log_zeros
 
-Floats = npt.NDArray[np.float64]
-Cells = npt.NDArray[np.int32]
+Cells = Positions
 
 TINY = 1e-300
 LEAST_DRAWS = 100
@@ -49,7 +48,7 @@ class Occurrences:
                 x_D = np.where((self.places(axis.name) >= 0)[column_D], x_D, 0.0)
         return np.asarray(x_D)
 
-    def places(self, name: str) -> npt.NDArray[np.int32]:
+    def places(self, name: str) -> Positions:
         """Return where the tensor's labels of an axis stand on the model's; -1: nowhere."""
         own = next(axis for axis in self.model.axes_ if axis.name == name)
         return np.asarray(own.find(self.tensor.axis(name).labels)[0])

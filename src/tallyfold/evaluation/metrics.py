@@ -7,12 +7,12 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
 from tallyfold.evaluation.predictions import Predictions
 from tallyfold.evaluation.ranking import Ranking, ranking
+from tallyfold.kernels.arrays import Floats
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import counts_like
 from tallyfold.models.scoring import ranked_axis
@@ -162,7 +162,7 @@ def log_pmf_positive(predictions: Predictions) -> float:
 def log_pmf_plug_in(predictions: Predictions) -> float:
     """Return the mean log pmf given y >= 1 at the mean rates, without the posterior's spread."""
     fitted = predictions.model.fitted_
-    r: float | npt.NDArray[np.float64] | None = fitted.calibration.dispersion or fitted.dispersion
+    r: float | Floats | None = fitted.calibration.dispersion or fitted.dispersion
     family = "poisson" if r is None else "negative-binomial"
     if r is not None and fitted.calibration.growth:
         r = (r * predictions.rate**fitted.calibration.growth)[None]

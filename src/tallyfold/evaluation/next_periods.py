@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tallyfold.kernels.arrays import Positions
 from tallyfold.models.expected import checked_model
 from tallyfold.models.fitted_model import FittedModel
 from tallyfold.models.parameters import check_parameters, integer, number
@@ -78,7 +78,7 @@ def next_periods(
     return pd.concat(frames, ignore_index=True)
 
 
-def _combinations(model: FittedModel) -> npt.NDArray[np.int32]:
+def _combinations(model: FittedModel) -> Positions:
     """Return the combinations of other labels to look at."""
     forecaster = model.fitted_.forecaster
     assert forecaster is not None

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.evaluation.metrics import METRICS
+from tallyfold.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ["dataset", "zeros", "model", "seed", "metric", "value"]
 
-Floats = npt.NDArray[np.float64]
 SIGNIFICANT = 0.05
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.empty_cells import EmptyCells, draw_empty_cells
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.evaluation.ranking import By, Lists, ranked_lists
+from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.models.base import CountModel
 from tallyfold.models.scoring import (
     EMPTY_CELLS,
@@ -21,8 +21,6 @@ from tallyfold.models.scoring import (
     scores_over_all_cells,
 )
 from tallyfold.probability.distribution import CountDistribution
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ class Predictions:
             raise DataError("the test tensor has no non-zero cell; there is nothing to score.")
 
     @property
-    def counts(self) -> npt.NDArray[np.int64]:
+    def counts(self) -> Ints:
         """The counts that were held out."""
         return self.test.counts
 

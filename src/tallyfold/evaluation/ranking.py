@@ -15,16 +15,13 @@ from tallyfold.data.axis import axis_number
 from tallyfold.data.hashing import Hashes, cell_keys
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, ParameterError
+from tallyfold.kernels.arrays import Floats, Ints, Mask, Positions, Whole
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
 from tallyfold.models.expected import checked_tensor, counts_like
 from tallyfold.models.parameters import NONE, RANDOM_STATE, check_parameters, integer, one_of
 from tallyfold.models.scoring import knows_zeros, ranked_axis
 
-Ints = npt.NDArray[np.int64]
-Positions = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
 By = Literal["rate", "probability"]
 
 AT_ONCE = 2**20
@@ -360,10 +357,10 @@ class EmptyCells:
                 break
         return taken
 
-    def _empty_among(self, cells: npt.NDArray[np.integer]) -> Positions:
+    def _empty_among(self, cells: Whole) -> Positions:
         return cells[~self._is_filled(cells)].astype(np.int32)
 
-    def _is_filled(self, cells: npt.NDArray[np.integer]) -> Mask:
+    def _is_filled(self, cells: Whole) -> Mask:
         key_N = self._key(cells)
         place_N = np.minimum(np.searchsorted(self._keys, key_N), len(self._keys) - 1)
         return np.asarray(self._keys[place_N] == key_N)
@@ -372,7 +369,7 @@ class EmptyCells:
     def _keys(self) -> Ints:
         return np.sort(self._key(self.filled))
 
-    def _key(self, cells: npt.NDArray[np.integer]) -> Ints:
+    def _key(self, cells: Whole) -> Ints:
         """Return a number per cell; odd factors keep every axis in it even where it overflows."""
         key_N = np.zeros(len(cells), np.int64)
         for axis, size in enumerate(self.shape):

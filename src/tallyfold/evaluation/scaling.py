@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.errors import ParameterError
+from tallyfold.kernels.arrays import Floats
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model
 from tallyfold.models.parameters import check_parameters, integer
@@ -16,7 +16,6 @@ from tallyfold.models.parameters import check_parameters, integer
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = npt.NDArray[np.float64]
 
 COORDINATES = ("x", "y", "z")
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.markup import frame_html
 from tallyfold.data.split import split
@@ -22,6 +21,7 @@ from tallyfold.evaluation.search.cross_validation import (
     metric_for,
 )
 from tallyfold.inference.cells.validation import hold_out
+from tallyfold.kernels.arrays import Floats
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import checked_tensor
 from tallyfold.models.guided import GuidedModel
@@ -39,7 +39,6 @@ from tallyfold.posterior.matching import (
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = npt.NDArray[np.float64]
 
 SHARE = 0.8
 """The share of the cells that each fit sees."""

@@ -11,9 +11,8 @@ from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tallyfold.kernels.arrays import Factors, Floats
+from tallyfold.kernels.arrays import Factors, Floats, Whole
 from tallyfold.kernels.backends import announce_compilation, chosen_backend
 from tallyfold.kernels.layout import AxisLayout, check_factors, check_weights, entities
 
@@ -92,7 +91,7 @@ def reference_sums(
     means: Factors, scales: Factors, layout: AxisLayout, prior_shape: float, gate_N: Floats
 ) -> CollapsedSums:
     """Do the same in NumPy, some cells at a time."""
-    columns: list[NDArray[np.integer]] = [layout.others_NJ[:, j] for j in range(len(means) - 1)]
+    columns: list[Whole] = [layout.others_NJ[:, j] for j in range(len(means) - 1)]
     columns.insert(layout.axis, entities(layout))
     sums = [np.zeros_like(mean_DK) for mean_DK in means]
     latent_N, log_seen = np.empty(len(gate_N)), 0.0

@@ -11,11 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallyfold.kernels.arrays import Floats, Ints
+from tallyfold.kernels.arrays import Floats, Ints, Singles, Whole
 from tallyfold.kernels.backends import announce_compilation, chosen_backend
 from tallyfold.kernels.margins import SMALL_WORK, Grouping, out_of_fold_sums
-
-Singles = NDArray[np.float32]
 
 
 class FoldedCells(NamedTuple):
@@ -29,15 +27,13 @@ class FoldedCells(NamedTuple):
         In this order: the cells' folds, and which row of values each has.
     """
 
-    order_N: NDArray[np.integer]
+    order_N: Whole
     indptr_P1: Ints
     fold_N: NDArray[np.int8]
-    row_N: NDArray[np.integer]
+    row_N: Whole
 
     @classmethod
-    def of(
-        cls, grouping: Grouping, fold_N: NDArray[np.int8], row_N: NDArray[np.integer]
-    ) -> "FoldedCells":
+    def of(cls, grouping: Grouping, fold_N: NDArray[np.int8], row_N: Whole) -> "FoldedCells":
         """Bring folds and rows of values into the order of combinations."""
         order_N = grouping.order_N
         return cls(order_N, grouping.indptr_P1, fold_N[order_N], row_N[order_N])
@@ -70,7 +66,7 @@ class Pull(NamedTuple):
 
 def write_fold_inputs(
     cells: FoldedCells,
-    value_VF: NDArray[np.integer],
+    value_VF: Whole,
     n_folds: int,
     besides: range,
     pull: Pull,

@@ -8,14 +8,13 @@ with 14 entities are still divided evenly between threads.
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from tallyfold.errors import CountError, ParameterError, ShapeError
-from tallyfold.kernels.arrays import Factors, Floats, Ints, Positions
+from tallyfold.kernels.arrays import Array, Factors, Floats, Ints, Positions, Whole
 
 CHUNK_CELLS = 8192
 LARGEST_KEY = 2**62
@@ -50,16 +49,14 @@ class AxisLayout(NamedTuple):
     reach_M: tuple[int, ...]
     indptr_D1: Ints
     others_NJ: Positions
-    order_N: NDArray[np.integer]
-    counts_N: NDArray[np.integer]
+    order_N: Whole
+    counts_N: Whole
     piece_cell_S1: Ints
     piece_entity_S: Ints
     chunk_piece_C1: Ints
 
 
-def axis_layout(
-    indices_NM: NDArray[np.integer], counts_N: NDArray[np.integer], axis: int, size: int
-) -> AxisLayout:
+def axis_layout(indices_NM: Whole, counts_N: Whole, axis: int, size: int) -> AxisLayout:
     """Sort cells by one axis, stably and in linear time.
 
     Parameters
@@ -122,7 +119,7 @@ def check_weights(weight_N: Floats, layout: AxisLayout) -> None:
         raise ShapeError(f"Weights must be one per cell, {wanted}; got weights of shape {got}.")
 
 
-def reach_of(indices_NM: NDArray[np.integer]) -> list[int]:
+def reach_of(indices_NM: Whole) -> list[int]:
     """Return how many rows each factor must have for these cells; refuse negative positions."""
     if len(indices_NM) and indices_NM.min() < 0:
         raise ShapeError("`indices_NM` must hold positions of 0 or more.")
@@ -134,7 +131,7 @@ def entities(layout: AxisLayout) -> Ints:
     return np.repeat(np.arange(len(layout.indptr_D1) - 1), np.diff(layout.indptr_D1))
 
 
-def _others(indices_NM: NDArray[np.integer], axis: int, order_N: NDArray[np.integer]) -> Positions:
+def _others(indices_NM: Whole, axis: int, order_N: Whole) -> Positions:
     """Return the other axes' positions in the layout's order; a view if they already have it."""
     as_they_are = indices_NM.dtype == np.int32 and indices_NM.flags.f_contiguous
     if axis == 0 and as_they_are and _ascending(indices_NM[:, 0]):
@@ -145,7 +142,7 @@ def _others(indices_NM: NDArray[np.integer], axis: int, order_N: NDArray[np.inte
     return others
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
+def read_only(array: Array) -> Array:
     """Return a read-only view: a kernel is compiled for one kind of array only."""
     view = array.view()
     view.flags.writeable = False
@@ -157,13 +154,11 @@ def _short(largest: int) -> type[np.integer]:
     return np.int32 if largest < 2**31 else np.int64
 
 
-def _ascending(entity_N: NDArray[np.integer]) -> bool:
+def _ascending(entity_N: Whole) -> bool:
     return bool(np.all(entity_N[1:] >= entity_N[:-1]))
 
 
-def _check(
-    indices_NM: NDArray[np.integer], counts_N: NDArray[np.integer], axis: int, size: int
-) -> None:
+def _check(indices_NM: Whole, counts_N: Whole, axis: int, size: int) -> None:
     """Refuse what would read outside an array in compiled code."""
     if indices_NM.ndim != 2 or indices_NM.shape[1] < 2:
         raise ShapeError(f"`indices_NM` must have two axes or more; got {indices_NM.shape}.")
@@ -177,7 +172,7 @@ def _check(
         raise CountError("Counts must be in 0..2**53.")
 
 
-def counting_sort(entity_N: NDArray[np.integer], size: int) -> tuple[Ints, NDArray[np.integer]]:
+def counting_sort(entity_N: Whole, size: int) -> tuple[Ints, Whole]:
     """Return the row starts and the stable order: scipy turns COO into CSR by counting."""
     cell_N = np.arange(len(entity_N), dtype=_short(len(entity_N)))
     if _ascending(entity_N):
@@ -217,10 +212,10 @@ class DistinctInputs(NamedTuple):
     """
 
     others_RJ: Positions
-    counts_R: NDArray[np.integer]
+    counts_R: Whole
     input_N: Ints
     indptr_R1: Ints
-    source_N: NDArray[np.integer]
+    source_N: Whole
     entity_N: Ints
 
 
@@ -257,7 +252,7 @@ def distinct_inputs(layout: AxisLayout) -> DistinctInputs:
     )
 
 
-def _keys(columns: Sequence[NDArray[np.integer]]) -> Ints:
+def _keys(columns: Sequence[Whole]) -> Ints:
     """Return one number per cell, equal where all columns are, in the columns' order.
 
     Where keys might overflow, keys and column are replaced by their ranks, which are fewer than
@@ -273,7 +268,7 @@ def _keys(columns: Sequence[NDArray[np.integer]]) -> Ints:
     return keys_N
 
 
-def _ranks(values_N: NDArray[np.integer]) -> tuple[Ints, int]:
+def _ranks(values_N: Whole) -> tuple[Ints, int]:
     """Return each value's rank among the distinct values, and the number of these."""
     distinct, ranks_N = np.unique(values_N, return_inverse=True)
     return ranks_N.astype(np.int64), len(distinct)

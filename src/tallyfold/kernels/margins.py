@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tallyfold.kernels.arrays import Ints
+from tallyfold.kernels.arrays import Ints, Whole
 from tallyfold.kernels.backends import announce_compilation, chosen_backend
 
 SMALL_WORK = 200_000
@@ -32,7 +32,7 @@ class Grouping(NamedTuple):
     """
 
     keys_P: Ints
-    order_N: NDArray[np.integer]
+    order_N: Whole
     indptr_P1: Ints
 
     @classmethod
@@ -55,7 +55,7 @@ class Grouping(NamedTuple):
         row_N[self.order_N] = np.repeat(np.arange(len(self.keys_P)), np.diff(self.indptr_P1))
         return row_N
 
-    def sums(self, value_NF: NDArray[np.integer]) -> Ints:
+    def sums(self, value_NF: Whole) -> Ints:
         """Return the sums of whole numbers over each combination's cells."""
         if len(self.order_N) == 0:
             return np.zeros((0, value_NF.shape[1]), dtype=np.int64)
@@ -81,9 +81,7 @@ def sort_in_place(key_N: Ints) -> None:
         key_N.sort()
 
 
-def coded_sums(
-    code_N: Ints, value_VF: NDArray[np.integer]
-) -> Iterator[tuple[Ints, NDArray[np.integer]]]:
+def coded_sums(code_N: Ints, value_VF: Whole) -> Iterator[tuple[Ints, Whole]]:
     """Yield combinations in ascending order and the sums of their cells' values, some at a time.
 
     Parameters
@@ -115,7 +113,7 @@ def coded_sums(
         start = stop
 
 
-def key_counts(key_N: Ints) -> tuple[Ints, NDArray[np.integer]]:
+def key_counts(key_N: Ints) -> tuple[Ints, Whole]:
     """Return the distinct keys in ascending order, and how often each occurs, in few bytes.
 
     The keys are sorted in place; no other array has an entry for each cell, unless nearly all
@@ -134,21 +132,21 @@ def key_counts(key_N: Ints) -> tuple[Ints, NDArray[np.integer]]:
     return np.concatenate(keys), np.concatenate(counts)
 
 
-def short_counts(counts_P: NDArray[np.integer]) -> NDArray[np.integer]:
+def short_counts(counts_P: Whole) -> Whole:
     """Return numbers of at least zero in the shortest type with a sign that holds them."""
     kinds: tuple[type[np.integer], ...] = np.int8, np.int16, np.int32, np.int64
     largest = int(counts_P.max(initial=0))
     return counts_P.astype(next(kind for kind in kinds if largest <= np.iinfo(kind).max))
 
 
-def compact(sums_PF: NDArray[np.integer]) -> NDArray[np.integer]:
+def compact(sums_PF: Whole) -> Whole:
     """Return sums as 32-bit integers, if they fit."""
     fits = max(sums_PF.max(initial=0), -sums_PF.min(initial=0)) < 2**31
     return sums_PF.astype(np.int32, copy=False) if fits else sums_PF
 
 
 def out_of_fold_sums(
-    grouping: Grouping, fold_N: NDArray[np.int8], value_NF: NDArray[np.integer], n_folds: int
+    grouping: Grouping, fold_N: NDArray[np.int8], value_NF: Whole, n_folds: int
 ) -> Ints:
     """Return, for each cell, the sums over the cells of its combination in other folds.
 
@@ -175,11 +173,7 @@ def out_of_fold_sums(
 
 
 def sums_by_fold(
-    grouping: Grouping,
-    fold_N: NDArray[np.int8],
-    value_NKF: NDArray[np.integer],
-    *,
-    backend: str = "auto",
+    grouping: Grouping, fold_N: NDArray[np.int8], value_NKF: Whole, *, backend: str = "auto"
 ) -> Ints:
     """Return, for a cell of fold k, the sums over its combination of the others' k-th values.
 

@@ -7,9 +7,8 @@ Each label has a short list of others, its neighbours, with weights.
 from importlib import import_module
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tallyfold.kernels.arrays import Floats, Ints
+from tallyfold.kernels.arrays import Floats, Ints, Positions
 from tallyfold.kernels.backends import announce_compilation, chosen_backend
 
 SMALL_WORK = 20_000
@@ -19,10 +18,10 @@ CELLS_AT_ONCE = 1 << 14
 
 def basket_sums(
     row_N: Ints,
-    label_N: NDArray[np.int32],
+    label_N: Positions,
     indptr_P1: Ints,
-    labels_E: NDArray[np.int32],
-    near_DL: NDArray[np.int32],
+    labels_E: Positions,
+    near_DL: Positions,
     weight_DL: Floats,
     *,
     backend: str = "auto",
@@ -56,10 +55,10 @@ def basket_sums(
 
 def reference_sums(
     row_N: Ints,
-    label_N: NDArray[np.int32],
+    label_N: Positions,
     indptr_P1: Ints,
-    labels_E: NDArray[np.int32],
-    near_DL: NDArray[np.int32],
+    labels_E: Positions,
+    near_DL: Positions,
     weight_DL: Floats,
 ) -> Floats:
     """Do the same in SciPy, some cells at a time."""

@@ -17,12 +17,11 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
 from operator import add, mul
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tallyfold.kernels.arrays import Factors, Floats, Ints, Positions
+from tallyfold.kernels.arrays import Array, Factors, Floats, Ints, Positions
 from tallyfold.kernels.evidence import Layers
 from tallyfold.kernels.layout import AxisLayout, check_factors, check_weights, reach_of
 from tallyfold.kernels.likelihoods import (
@@ -221,7 +220,7 @@ def _cells(indices_NM: Positions, *sets: Factors) -> tuple[Tensor, ...]:
     return columns
 
 
-def _columns_and_reach(indices_NM: NDArray[Any]) -> tuple[tuple[Tensor, ...], list[int]]:
+def _columns_and_reach(indices_NM: Array) -> tuple[tuple[Tensor, ...], list[int]]:
     return int32_columns(indices_NM), reach_of(indices_NM)
 
 

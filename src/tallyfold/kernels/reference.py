@@ -7,10 +7,9 @@ are documented in :mod:`tallyfold.kernels.dispatch`, whose functions call these.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from tallyfold.kernels.arrays import Factors, Floats, Ints, Positions
+from tallyfold.kernels.arrays import Factors, Floats, Ints, Positions, Whole
 from tallyfold.kernels.evidence import Layers
 from tallyfold.kernels.layout import AxisLayout, entities
 from tallyfold.kernels.likelihoods import (
@@ -23,7 +22,7 @@ from tallyfold.kernels.likelihoods import (
 LOG_CAP = np.log(1e290)
 """Rates and the terms of cells are kept within exp(-LOG_CAP)..exp(LOG_CAP): sums stay finite."""
 
-Columns = Sequence[NDArray[np.integer]]
+Columns = Sequence[Whole]
 
 
 def cell_rates(factors: Factors, indices_NM: Positions) -> Floats:

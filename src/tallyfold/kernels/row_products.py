@@ -6,18 +6,17 @@ give the same bits, on any machine.
 """
 
 from importlib import import_module
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tallyfold.kernels.arrays import Array
 from tallyfold.kernels.backends import announce_compilation, chosen_backend
 
 SMALL_WORK = 500_000
 """Terms below which ``"auto"`` means NumPy."""
 
 
-def row_products(x_ND: NDArray[Any], w_DK: NDArray[Any], *, backend: str = "auto") -> NDArray[Any]:
+def row_products(x_ND: Array, w_DK: Array, *, backend: str = "auto") -> Array:
     """Return ``x_ND @ w_DK``, summed in order; `w_DK` may be a vector.
 
     There is no torch form: with a device, ``"auto"`` is compiled as on the CPU.
@@ -42,7 +41,7 @@ def row_products(x_ND: NDArray[Any], w_DK: NDArray[Any], *, backend: str = "auto
     return sums_NK
 
 
-def _reference(x_ND: NDArray[Any], w_DK: NDArray[Any]) -> NDArray[Any]:
+def _reference(x_ND: Array, w_DK: Array) -> Array:
     """Add input by input, for all rows at once; rows are columns here, which is faster."""
     sums_KN = np.zeros((w_DK.shape[1], len(x_ND)), dtype=x_ND.dtype)
     term_KN = np.empty_like(sums_KN)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from weakref import finalize
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tallyfold.kernels.arrays import Floats
+from tallyfold.kernels.arrays import Array, Floats
 from tallyfold.kernels.device import device_in_use, kept_in_use
 
 if TYPE_CHECKING:
@@ -26,22 +25,22 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def floats(array: NDArray[Any]) -> torch.Tensor:
+def floats(array: Array) -> torch.Tensor:
     """Return a copy in float64."""
     return _copied(array, "float64")
 
 
-def int32_columns(array: NDArray[Any]) -> tuple[torch.Tensor, ...]:
+def int32_columns(array: Array) -> tuple[torch.Tensor, ...]:
     """Return copies of the columns in int32: positions to look up."""
     return tuple(_copied(column, "int32") for column in array.T)
 
 
-def int64(array: NDArray[Any]) -> torch.Tensor:
+def int64(array: Array) -> torch.Tensor:
     """Return a copy in int64: positions to add to, which torch is slow at in int32."""
     return _copied(array, "int64")
 
 
-def kept(array: NDArray[Any], form: Callable[[NDArray[Any]], T]) -> T:
+def kept(array: Array, form: Callable[[Array], T]) -> T:
     """Return an array's form on the device, made once for as long as the array lives.
 
     For arrays that never change. The key is the array's id, which Python may give to another array
@@ -57,7 +56,7 @@ def kept(array: NDArray[Any], form: Callable[[NDArray[Any]], T]) -> T:
     return there[key]  # type: ignore[no-any-return]
 
 
-def kept_if_fixed(array: NDArray[Any], form: Callable[[NDArray[Any]], T]) -> T:
+def kept_if_fixed(array: Array, form: Callable[[Array], T]) -> T:
     """Return an array's form on the device, kept there if the array is read-only."""
     return form(array) if array.flags.writeable else kept(array, form)
 
@@ -98,7 +97,7 @@ def openmp() -> Any:
     return ThreadpoolController().select(user_api="openmp")
 
 
-def _copied(array: NDArray[Any], dtype: str) -> torch.Tensor:
+def _copied(array: Array, dtype: str) -> torch.Tensor:
     import torch
 
     whole = np.ascontiguousarray(array)

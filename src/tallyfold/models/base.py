@@ -33,6 +33,7 @@ from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.inference.fit.checkpoint import Checkpoint, fingerprint, kept_seed
 from tallyfold.inference.fit.loop import Callback, Outcome, Phase, outcome_of, run_loop
 from tallyfold.inference.fit.progress import Verbose, shown
+from tallyfold.kernels.arrays import Mask
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
 from tallyfold.models.card import ENDS, amount_words, forecast_words, gate_words, whether_words
@@ -52,9 +53,6 @@ from tallyfold.models.memory import TABLES, check_factors_memory, check_memory
 from tallyfold.models.parameters import VERBOSE, RulesOfFields, check_parameters, integer
 from tallyfold.models.record import Record
 from tallyfold.posterior.predictive import Calibration
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _log = logging.getLogger("tallyfold")
 
@@ -339,7 +337,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Where kernels compute while the model is fitted; predictions are made on the CPU."""
         return str(self.get_params().get("device", "cpu"))
 
-    def _informed(self, cells: TrainingCells) -> list[npt.NDArray[np.bool_]]:
+    def _informed(self, cells: TrainingCells) -> list[Mask]:
         """Return which entities the data say something of: all, if zeros are observed."""
         return [seen_D | self._observed for seen_D in cells.seen]
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis, listing, plain_labels
@@ -16,13 +15,13 @@ from tallyfold.data.labels import check_bins_like, column_for, with_bins_of
 from tallyfold.data.request import Request
 from tallyfold.data.tensor import CountTensor, label_columns
 from tallyfold.errors import LabelError, ParameterError, ShapeError
+from tallyfold.kernels.arrays import Array, Positions
 
 Choice = Literal["error", "prior"]
 Unknown = Choice | Mapping[str, Choice]
 """What labels that a model does not know are taken for, on all axes or by axis."""
 UNKNOWN = "unknown"
 """The column that names the axes of which a cell's label is not known."""
-Positions = npt.NDArray[np.int32]
 
 
 def checked_tensor(tensor: Any, name: str = "tensor") -> CountTensor:
@@ -181,7 +180,7 @@ def _of_frame(axes: Sequence[Axis], frame: Any, unknown: Mapping[str, str]) -> P
     return np.stack(columns).T
 
 
-def _of_array(axes: Sequence[Axis], array: npt.NDArray[Any]) -> Positions:
+def _of_array(axes: Sequence[Axis], array: Array) -> Positions:
     if array.ndim != 2 or array.shape[1] != len(axes) or array.dtype.kind not in "iu":
         raise ShapeError(
             f"cells given as an array must be positions, whole numbers of shape (cells, "

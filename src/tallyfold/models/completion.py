@@ -21,6 +21,7 @@ from tallyfold.inference.fit.loop import Outcome, Phase
 from tallyfold.inference.head.cells import HeadCells
 from tallyfold.inference.head.step import HeadState, compared, head_phases, trained_head
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
+from tallyfold.kernels.arrays import Ints
 from tallyfold.models.fitted import Fitted, Moments
 from tallyfold.models.parameters import Scale
 from tallyfold.posterior.margins import MOST_SETS, n_proper_subsets
@@ -61,7 +62,7 @@ def say_margins(used: int, possible: int) -> None:
     )
 
 
-def fit_groups(groups: npt.ArrayLike, tensor: CountTensor) -> npt.NDArray[np.int64]:
+def fit_groups(groups: npt.ArrayLike, tensor: CountTensor) -> Ints:
     """Return the groups that a fit is given, one process or none."""
     if current_group().size > 1:
         raise ParameterError(
@@ -76,7 +77,7 @@ def head_phases_for(
     held_out: CountTensor | None,
     scale: Scale,
     seed: int,
-    groups_N: npt.NDArray[np.int64] | None = None,
+    groups_N: Ints | None = None,
 ) -> list[Phase]:
     """Return the phases that train a count head, on all cells; `held_out` are those of a fit."""
     ends = None if scale is None else "auto" if isinstance(scale, str) else (scale[0], scale[1])

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.markup import titled
 from tallyfold.errors import ParameterError, printable
+from tallyfold.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
-from tallyfold.models.base import CountModel, Floats
+from tallyfold.kernels.arrays import Floats, Positions
+from tallyfold.models.base import CountModel
 from tallyfold.models.fitted import Fitted, names_and_labels
 from tallyfold.models.parameters import Scale, Zeros, choose_likelihood
 from tallyfold.posterior.count_head import histogram_head
@@ -145,10 +145,7 @@ class Constant(CountModel):
         )
 
     def _point(
-        self,
-        positions: npt.NDArray[np.int32],
-        point: str,
-        predictive: CountDistribution | None = None,
+        self, positions: Positions, point: str, predictive: CountDistribution | None = None
     ) -> Floats:
         """Return the same statistic of the training counts for every cell."""
         statistic = self.statistic or point
@@ -156,9 +153,7 @@ class Constant(CountModel):
         return np.full(len(positions), float(value))
 
 
-def _statistics(
-    values_V: npt.NDArray[np.float64], frequency_V: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+def _statistics(values_V: Floats, frequency_V: Floats) -> Floats:
     """Return mean, median and mode of counts given by their histogram."""
     order = np.argsort(values_V)
     values_V, frequency_V = values_V[order], frequency_V[order]

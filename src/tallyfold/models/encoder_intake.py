@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.cells.training import touched_cells
 from tallyfold.inference.encoders.evidence import (
@@ -23,14 +22,12 @@ from tallyfold.inference.encoders.evidence import (
 )
 from tallyfold.inference.encoders.information import cells_information, information_of
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import Floats, Ints, Positions
 from tallyfold.kernels.evidence import network_inputs
 from tallyfold.models.fitted import Fitted
 from tallyfold.posterior.derived_axis import DerivedAxis, combination_keys, rows_of_keys
 from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.gamma_posterior import NO_LIMIT, GammaTable
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 PASSES = 3
 """How often the encoders pass over the new cells: shares and multipliers settle quickly."""
@@ -96,11 +93,7 @@ class EncoderIntake:
     """
 
     def __init__(
-        self,
-        fitted: Fitted,
-        positions_NM: npt.NDArray[np.int32],
-        counts_N: npt.NDArray[np.int64],
-        axes: Sequence[int],
+        self, fitted: Fitted, positions_NM: Positions, counts_N: Ints, axes: Sequence[int]
     ) -> None:
         assert isinstance(fitted.factors, GammaFactors)
         assert fitted.encoders is not None
@@ -128,7 +121,7 @@ class EncoderIntake:
         self._look_up_rates()
 
     def _add_derived(
-        self, number: int, whole: DerivedAxis, positions_NM: npt.NDArray[np.int32], params: Floats
+        self, number: int, whole: DerivedAxis, positions_NM: Positions, params: Floats
     ) -> None:
         """Give combinations without a row one, and take in those that have a new cell."""
         key_N = combination_keys(positions_NM, whole.axes, whole.sizes)

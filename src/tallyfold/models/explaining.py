@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.ordering import places_of
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import Floats, Ints, Whole
 from tallyfold.models.cells import cell_positions, counts_like
 from tallyfold.models.component_tree import ComponentTree
 from tallyfold.models.fitted import Fitted
@@ -25,8 +25,6 @@ from tallyfold.posterior.likeness import overlaps, overlaps_by_axis, overlaps_wi
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 ALIKE = 0.9
 """With such an overlap with main effects, or more, a component says next to nothing beyond them."""
@@ -99,7 +97,7 @@ def with_background(frame: pd.DataFrame, fitted: Fitted, axis: str, top: int) ->
 
 
 def clearest_cells(
-    factors: Factors, positions_NM: npt.NDArray[np.integer], components: Ints, top: int
+    factors: Factors, positions_NM: Whole, components: Ints, top: int
 ) -> list[tuple[Ints, Floats]]:
     """Return, for each of some components, the cells that show it best, and its share of them.
 

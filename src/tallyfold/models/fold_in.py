@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis
@@ -20,6 +19,7 @@ from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, LabelError, ParameterError
 from tallyfold.inference.occurrence.intake import KnownFit, take_in
 from tallyfold.inference.occurrence.step import mirrored_places
+from tallyfold.kernels.arrays import Mask, Positions
 from tallyfold.models.cells import cell_positions, checked_tensor
 from tallyfold.models.complete_logs import same_chance
 from tallyfold.models.encoder_intake import EncoderIntake
@@ -77,7 +77,7 @@ def _with_occurrence(
     before: Fitted,
     longer: Fitted,
     counts: CountTensor,
-    positions_NM: npt.NDArray[np.int32],
+    positions_NM: Positions,
     changed: Sequence[int],
 ) -> Fitted:
     """Return what tells whether there is a count, with new cells."""
@@ -101,7 +101,7 @@ def _with_occurrence(
 
 
 def _with_memory(
-    before: Fitted, longer: Fitted, counts: CountTensor, positions_NM: npt.NDArray[np.int32]
+    before: Fitted, longer: Fitted, counts: CountTensor, positions_NM: Positions
 ) -> Fitted:
     """Return the memory of earlier periods, with new cells: no number is learned again."""
     assert longer.forecaster is not None
@@ -113,7 +113,7 @@ def _with_memory(
 
 
 def _with_same_chance(
-    before: Fitted, longer: Fitted, counts: CountTensor, positions_NM: npt.NDArray[np.int32]
+    before: Fitted, longer: Fitted, counts: CountTensor, positions_NM: Positions
 ) -> Fitted:
     """Return the one chance of a count that all cells have, with new cells."""
     n_filled, n_known = before.extra["n_known"].tolist()
@@ -141,12 +141,10 @@ class _Known(NamedTuple):
 
     axes: Sequence[Axis]
     share: float
-    seen: Sequence[npt.NDArray[np.bool_]]
+    seen: Sequence[Mask]
     n_filled: float
 
-    def shares(
-        self, counts: CountTensor, positions_NM: npt.NDArray[np.int32]
-    ) -> tuple[float, float]:
+    def shares(self, counts: CountTensor, positions_NM: Positions) -> tuple[float, float]:
         """Return which share of the cells of known labels, and of new ones, will be known.
 
         A part by hash (`split(cells="all")`) that holds cells of known labels brings the zeros that
@@ -189,7 +187,7 @@ def _check_zeros(fitted: Fitted) -> None:
         )
 
 
-def _known_positions(fitted: Fitted, counts: CountTensor) -> npt.NDArray[np.int32]:
+def _known_positions(fitted: Fitted, counts: CountTensor) -> Positions:
     """Return where the new cells are; refuse labels the model does not know."""
     positions_NM = np.asfortranarray(cell_positions(fitted.axes, counts, "prior"))
     for number, axis in enumerate(fitted.axes):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from tallyfold.data.axis import Axis
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.fit.loop import Outcome, Phase
+from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.schemes.cavi import CAVIStep
 from tallyfold.inference.schemes.gibbs import (
@@ -22,23 +19,14 @@ from tallyfold.inference.schemes.gibbs import (
     draws_or_present,
 )
 from tallyfold.models.chain_model import ChainModel
-from tallyfold.models.fitted import Fitted, names_and_labels
+from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
     Amount,
-    Backend,
-    Count,
     Positive,
     PositiveInt,
     Scale,
-    Seed,
-    Share,
-    Zeros,
     choose_likelihood,
 )
-from tallyfold.posterior.point_factors import mean_over_seen
-from tallyfold.posterior.sampled_factors import SampledFactors, matching_components
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -102,21 +90,12 @@ class GibbsBPTF(ChainModel):
     name: ClassVar[str] = "bptf-gibbs"
 
     n_components: PositiveInt = 10
-    zeros: Zeros = "missing"
     likelihood: Literal["poisson", "negative-binomial"] = "poisson"
-    truncated: bool | None = None
     dispersion: Positive = 1.0
     prior_shape: Positive = 1.0
     prior_rate: Positive | None = None
-    burn_in: Count = 100
-    n_draws: PositiveInt = 50
-    thin: PositiveInt = 2
-    n_chains: PositiveInt = 1
-    validation: Share | None = 0.1
     amount: Amount = "negative-binomial"
     scale: Scale = "auto"
-    random_state: Seed = 0
-    backend: Backend = "auto"
 
     def _chain(self, cells: TrainingCells, seed: int) -> Sequence[Phase]:
         observed = self.zeros == "observed"
@@ -145,59 +124,13 @@ class GibbsBPTF(ChainModel):
         )
         return [
             Phase("start", start, start.start, StoppingRules(START_SWEEPS)),
-            *chain_phases(chain, GibbsState.from_sweeps, self.burn_in, self.n_draws, self.thin),
+            *self._draws(chain, GibbsState.from_sweeps),
         ]
 
     def _make_fitted(self, state: GibbsState, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         likelihood = choose_likelihood(self.likelihood, self.truncated, self.zeros)
         chains = [draws_or_present(each.draws, each.factors) for each in [state, *self._others]]
-        factors = sampled_factors(chains, axes, self._informed(cells))
+        factors = self._sampled(chains, axes, cells)
         return Fitted(
             tuple(axes), factors, likelihood, self.dispersion if likelihood.dispersed else None
         )
-
-    def _caveat(self, outcome: Outcome) -> str:
-        return chain_caveat(outcome.state.draws, self.burn_in)
-
-
-def chain_phases(
-    step: Any, begin: Callable[[Any], Any], burn_in: int, n_draws: int, thin: int
-) -> list[Phase]:
-    """Return the phases of a chain: burn-in, then draws."""
-    sampling = replace(step, part=Part(burn_in, thin))
-    return [
-        Phase("burn-in", step, begin, StoppingRules(burn_in)),
-        Phase("draws", sampling, lambda state: state, StoppingRules(n_draws * thin)),
-    ]
-
-
-def chain_caveat(draws: Sequence[Floats], burn_in: int) -> str:
-    """Return what to know of a chain that was interrupted before its first draw was kept."""
-    if len(draws[0]):
-        return ""
-    return (
-        f" It was still burning in (burn_in={burn_in}): there is one draw, and so no spread; its "
-        "intervals mean nothing."
-    )
-
-
-def sampled_factors(
-    chains: Sequence[Sequence[Floats]],
-    axes: Sequence[Axis],
-    seen: Sequence[npt.NDArray[np.bool_]],
-) -> SampledFactors:
-    """Put the draws of chains together, and add labels.
-
-    Components of further chains are put in the order of the first one's. Entities not seen get,
-    draw by draw, the mean of those seen.
-    """
-    orders = [matching_components(chains[0], chain) for chain in chains]
-    completed = []
-    for number, seen_D in enumerate(seen):
-        draws = [
-            d
-            for chain, order in zip(chains, orders, strict=True)
-            for d in chain[number][..., order]
-        ]
-        completed.append(np.stack([mean_over_seen(draw_DK, seen_D) for draw_DK in draws]))
-    return SampledFactors(*names_and_labels(axes), completed, len(chains))

@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Array, Floats
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.forecaster_checks import check_forecaster
 from tallyfold.models.head_checks import check_head, check_keys, check_occurrence, require
@@ -26,9 +26,6 @@ from tallyfold.posterior.named_arrays import Arrays
 from tallyfold.posterior.point_factors import PointFactors
 from tallyfold.posterior.predictive import Calibration
 from tallyfold.posterior.sampled_factors import SampledFactors
-
-Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
 
 LEFT_BY: dict[str, type[Factors] | None] = {
     "vae-bptf": GammaFactors,

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Phase
-from tallyfold.models.base import Floats
+from tallyfold.kernels.arrays import Floats, Positions
 from tallyfold.models.complete_logs import same_chance
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.new_cells import TakesNewCells
@@ -69,5 +68,5 @@ class Margins(TakesNewCells):
         likelihood = choose_likelihood("poisson", None, self.zeros)
         return Fitted(tuple(axes), None, likelihood, None, extra=same_chance(cells.n_cells, n_all))
 
-    def _rates(self, positions: npt.NDArray[np.int32]) -> Floats:
+    def _rates(self, positions: Positions) -> Floats:
         return self._predictive(positions).mean()

@@ -7,17 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.errors import InterruptedWarning
+from tallyfold.kernels.arrays import Positions
 from tallyfold.models.fitted import Fitted
 from tallyfold.probability.categorical import mixed_categorical
 from tallyfold.probability.distribution import CountDistribution
 from tallyfold.probability.hurdle import HurdleCounts
 from tallyfold.probability.log_mean import log_mean
 from tallyfold.probability.mixture import CountMixture, mixed
-
-Positions = npt.NDArray[np.int32]
 
 
 def fit_members(fit_one: Callable[[int], tuple[Fitted, bool]], n_members: int) -> Fitted:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.axis import Axis, axis_number
 from tallyfold.data.tensor import CountTensor
@@ -17,6 +16,7 @@ from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.schemes.adam import Adam
 from tallyfold.inference.schemes.network import NetworkStep, network_of, rates
+from tallyfold.kernels.arrays import Floats, Positions
 from tallyfold.models.base import CountModel
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import (
@@ -30,8 +30,6 @@ from tallyfold.models.parameters import (
     choose_likelihood,
 )
 from tallyfold.probability.counts import CountLikelihood
-
-Floats = npt.NDArray[np.float64]
 
 NEGATIVES = {"missing": 0, "observed": 3}
 """Empty cells drawn per non-zero, by the treatment of zeros, unless a number is given."""
@@ -135,7 +133,7 @@ class MLPTF(CountModel):
             extra=network_of(state, cells.seen, self._negatives()),
         )
 
-    def _moments(self, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:
+    def _moments(self, positions: Positions) -> tuple[Floats, Floats]:
         fitted = self.fitted_
         rate_N = rates(fitted.extra, positions, fitted.likelihood)
         return rate_N, np.zeros_like(rate_N)

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from tallyfold.data.axis import Axis
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.fit.loop import Outcome, Phase
+from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.schemes.gibbs import Part, draws_or_present
 from tallyfold.inference.schemes.online_gibbs import (
     Averaging,
@@ -20,18 +17,13 @@ from tallyfold.inference.schemes.online_gibbs import (
     Prior,
     folded,
 )
+from tallyfold.kernels.arrays import Floats
 from tallyfold.models.chain_model import ChainModel
 from tallyfold.models.fitted import Fitted
-from tallyfold.models.gibbs_bptf import chain_caveat, chain_phases, sampled_factors
 from tallyfold.models.parameters import (
-    Backend,
-    Count,
     NonNegative,
     Positive,
     PositiveInt,
-    Seed,
-    Share,
-    Zeros,
     choose_likelihood,
     integer,
     number,
@@ -101,8 +93,6 @@ class OnlineGibbsBPTF(ChainModel):
     name: ClassVar[str] = "online-gibbs"
 
     n_components: PositiveInt = 10
-    zeros: Zeros = "missing"
-    truncated: bool | None = None
     dirichlet: Positive = 1.0
     c: Positive = 1.0
     g: Positive = 1.0
@@ -111,16 +101,9 @@ class OnlineGibbsBPTF(ChainModel):
     batch_size: Annotated[float, integer(1) | number(0, 1)] = 10_000
     t0: NonNegative = 1.0
     kappa: Annotated[float, number(0.5, 1, high_included=True)] = 0.6
-    burn_in: Count = 100
-    n_draws: PositiveInt = 50
-    thin: PositiveInt = 2
-    n_chains: PositiveInt = 1
-    validation: Share | None = 0.1
-    random_state: Seed = 0
-    backend: Backend = "auto"
 
     @property
-    def component_weights_(self) -> npt.NDArray[np.float64]:
+    def component_weights_(self) -> Floats:
         """Posterior means of the weights: a component's expected total over all cells."""
         return self.fitted_.extra["component_weights"]
 
@@ -136,7 +119,7 @@ class OnlineGibbsBPTF(ChainModel):
             seed=seed,
             backend=self.backend,
         )
-        return chain_phases(step, step.start, self.burn_in, self.n_draws, self.thin)
+        return self._draws(step, step.start)
 
     def _make_fitted(
         self, state: OnlineGibbsState, axes: Sequence[Axis], cells: TrainingCells
@@ -148,14 +131,11 @@ class OnlineGibbsBPTF(ChainModel):
         ]
         return Fitted(
             tuple(axes),
-            sampled_factors(chains, axes, self._informed(cells)),
+            self._sampled(chains, axes, cells),
             choose_likelihood("poisson", self.truncated, self.zeros),
             None,
             extra={"component_weights": weights_SK.mean(axis=0)},
         )
-
-    def _caveat(self, outcome: Outcome) -> str:
-        return chain_caveat(outcome.state.draws, self.burn_in)
 
     def _averaging(self, n_cells: int) -> Averaging:
         share = self.batch_size < 1

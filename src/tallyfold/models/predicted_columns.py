@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Floats, Positions
 from tallyfold.models.scoring import knows_zeros
 from tallyfold.probability.distribution import CountDistribution
 
@@ -19,7 +19,7 @@ Columns = dict[str, Any]
 
 def predicted_columns(
     model: FittedModel,
-    positions: npt.NDArray[np.int32],
+    positions: Positions,
     points: Sequence[str],
     level: float | None = None,
     *,
@@ -53,6 +53,6 @@ def predicted_columns(
     return found
 
 
-def probability_of(predictive: CountDistribution) -> npt.NDArray[np.float64]:
+def probability_of(predictive: CountDistribution) -> Floats:
     """Return the probability of a count of at least one, of distributions that include zero."""
     return np.asarray(-np.expm1(predictive.log_pmf(0)))

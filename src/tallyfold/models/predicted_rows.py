@@ -15,14 +15,9 @@ from tallyfold.data.problems import RowNumbers
 from tallyfold.data.request import Request
 from tallyfold.data.time_units import Bins
 from tallyfold.errors import LabelError, ParameterError
+from tallyfold.kernels.arrays import Positions
 from tallyfold.models.base import CountModel
-from tallyfold.models.cells import (
-    UNKNOWN,
-    Positions,
-    Unknown,
-    unknown_by_axis,
-    unknown_words,
-)
+from tallyfold.models.cells import UNKNOWN, Unknown, unknown_by_axis, unknown_words
 from tallyfold.models.parameters import check_parameters, number
 from tallyfold.models.predicted_columns import predicted_columns
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
@@ -16,6 +15,7 @@ from tallyfold.inference.cells.validation import ValidationCells
 from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
 from tallyfold.inference.schemes.cp_apr import CPAPRState, CPAPRStep
+from tallyfold.kernels.arrays import Floats, Positions
 from tallyfold.models.base import CountModel
 from tallyfold.models.fitted import Fitted, names_and_labels
 from tallyfold.models.parameters import (
@@ -29,8 +29,6 @@ from tallyfold.models.parameters import (
     choose_likelihood,
 )
 from tallyfold.posterior.point_factors import PointFactors
-
-Floats = npt.NDArray[np.float64]
 
 NO_CHANGE = 1e-300
 """A sweep that finds the conditions to hold changes nothing, so the loss is the same number."""
@@ -124,6 +122,6 @@ class PTFKL(CountModel):
             dispersion=None,
         )
 
-    def _moments(self, positions: npt.NDArray[np.int32]) -> tuple[Floats, Floats]:
+    def _moments(self, positions: Positions) -> tuple[Floats, Floats]:
         mean_N, variance_N = super()._moments(positions)
         return np.maximum(mean_N, self.floor), variance_N  # a rate of zero would forbid any count

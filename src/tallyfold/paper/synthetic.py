@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 import tallyfold as tf
 from tallyfold.data.simulate import Simulation
 from tallyfold.evaluation.experiment import held_out_fifth
 from tallyfold.evaluation.pairing import summary
 from tallyfold.evaluation.predictions import Predictions
+from tallyfold.kernels.arrays import Ints
 from tallyfold.models.base import CountModel
 from tallyfold.paper.line_up import FLAGSHIP, PAPER_FORM, constants, paper_form
 from tallyfold.paper.published import notes, score_table
@@ -23,7 +23,6 @@ from tallyfold.posterior.gamma_factors import GammaFactors
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = npt.NDArray[np.float64]
 
 TRUE_COMPONENTS = 10
 RANKS = (2, 5, 8, 10, 12, 15, 20)
@@ -177,7 +176,7 @@ def correlation(predictions: Predictions, truth: Simulation, of: str, kind: str)
     return float(np.mean([measure(one.ravel(), other.ravel()).statistic for one, other in pairs]))
 
 
-def matched_components(model: CountModel, truth: Simulation) -> npt.NDArray[np.int64]:
+def matched_components(model: CountModel, truth: Simulation) -> Ints:
     """Return the model's components in the order of the true ones they resemble most."""
     from scipy.optimize import linear_sum_assignment
 

@@ -15,19 +15,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import Floats, Ints, Mask, Positions
 from tallyfold.kernels.layout import AxisLayout, axis_layout
 from tallyfold.posterior.factors import rates_at
 
 if TYPE_CHECKING:
     from tallyfold.posterior.derived_axis import DerivedAxis
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Positions = npt.NDArray[np.int32]
-Masks = Sequence[npt.NDArray[np.bool_]]
+Masks = Sequence[Mask]
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Floats, Ints, Singles, Whole
 from tallyfold.kernels.blas import side_by_side
 from tallyfold.kernels.head_network import HeadNetwork, probabilities
 from tallyfold.kernels.row_products import row_products
@@ -25,10 +24,7 @@ from tallyfold.posterior.whole_sums import UNIT, WholeSums
 from tallyfold.probability.categorical import CategoricalCounts, CountBins
 from tallyfold.probability.lomax import LomaxTail
 
-Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
-Cells = npt.NDArray[np.integer[Any]]
+Cells = Whole
 
 N_SHAPES = 12
 SHAPE_SCALE = 0.3

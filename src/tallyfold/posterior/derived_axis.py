@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Array, Floats, Ints, Whole
 from tallyfold.posterior.gamma_posterior import GammaTable
 from tallyfold.probability import gamma
 
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 from tallyfold.posterior.named_arrays import whole
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Cells = npt.NDArray[np.integer[Any]]
-Keys = npt.NDArray[np.integer[Any]]
+Cells = Whole
+Keys = Whole
 
 MOST_KEYS = 2**62
 NUMBERS = ("multiplier", "low", "high")
@@ -132,7 +130,7 @@ class DerivedAxis:
         columns["high"] = gamma.quantile((1 + level) / 2, wide[order], rate_P[order])
         return pd.DataFrame(columns)
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """Return all that is needed to build this again, as named arrays."""
         return {
             "axes": np.array(self.axes, dtype=np.int64),
@@ -147,7 +145,7 @@ class DerivedAxis:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> DerivedAxis:
+    def from_arrays(cls, arrays: dict[str, Array]) -> DerivedAxis:
         """Build from what `arrays` returned."""
         return cls(
             whole(arrays["axes"]),

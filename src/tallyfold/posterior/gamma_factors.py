@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Array, Floats, Whole
 from tallyfold.posterior.closed_sums import ClosedSums, gate_pairs
 from tallyfold.posterior.derived_axis import DerivedAxis
-from tallyfold.posterior.factors import Factors, Floats
+from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
 from tallyfold.posterior.merging import combined_gammas
 from tallyfold.probability import gamma
@@ -57,13 +57,13 @@ class GammaFactors(Factors):
         """Draw all factors independently, n times."""
         return self.gammas.draws(n, rng)
 
-    def rate_moments(self, indices_NM: npt.NDArray[np.integer]) -> tuple[Floats, Floats]:
+    def rate_moments(self, indices_NM: Whole) -> tuple[Floats, Floats]:
         """Return mean and variance of the rates, the multipliers of combinations in them."""
         return self.gammas.rate_moments(indices_NM)
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """Return all tables by name."""
-        found: dict[str, npt.NDArray[Any]] = {}
+        found: dict[str, Array] = {}
         for axis, table in enumerate(self.gammas.axes):
             found |= {f"shape_{axis}": table.shape_DK, f"rate_{axis}": table.rate_DK}
             if table.widest_DK is not None:
@@ -94,7 +94,7 @@ class GammaFactors(Factors):
 
     @classmethod
     def from_arrays(
-        cls, names: Sequence[str], labels: Sequence[Any], arrays: dict[str, npt.NDArray[Any]]
+        cls, names: Sequence[str], labels: Sequence[Any], arrays: dict[str, Array]
     ) -> GammaFactors:
         """Build from what `arrays` returned."""
         tables = [
@@ -103,7 +103,7 @@ class GammaFactors(Factors):
             )
             for axis in range(len(names))
         ]
-        derived: dict[int, dict[str, npt.NDArray[Any]]] = {}
+        derived: dict[int, dict[str, Array]] = {}
         for name, array in arrays.items():
             head, _, key = name.partition("/")
             if key:

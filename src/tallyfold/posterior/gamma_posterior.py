@@ -11,19 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Array, Floats, Mask, Whole
 from tallyfold.posterior.factors import rates_at
 from tallyfold.probability import gamma
 
 if TYPE_CHECKING:
     from tallyfold.posterior.derived_axis import DerivedAxis
 
-Floats = npt.NDArray[np.float64]
-Rows = slice | npt.NDArray[Any]
+Rows = slice | Array
 
 LEAST_SHAPE, LEAST_RATE, MOST_RATE = 1e-6, 1e-200, 1e200
 ROUNDED_BITS = 17
@@ -86,7 +85,7 @@ class GammaTable:
         """Return the table to about five digits: what order sums were taken in leaves no trace."""
         return GammaTable(_rounded(self.shape_DK), _rounded(self.rate_DK))
 
-    def completed(self, seen_D: npt.NDArray[np.bool_]) -> GammaTable:
+    def completed(self, seen_D: Mask) -> GammaTable:
         """Give rows never seen, and one more row, the mean and the spread of the rows seen."""
         shape_DK = np.maximum(self.shape_DK, LEAST_SHAPE)
         rate_DK = np.clip(self.rate_DK, LEAST_RATE, MOST_RATE)
@@ -136,7 +135,7 @@ class GammaPosterior:
         """Return the posterior with another table for one axis; the others are shared."""
         return replace(self, axes=(*self.axes[:axis], table, *self.axes[axis + 1 :]))
 
-    def completed(self, seen: Sequence[npt.NDArray[np.bool_]]) -> GammaPosterior:
+    def completed(self, seen: Sequence[Mask]) -> GammaPosterior:
         """Return the posterior with every axis completed, see `GammaTable.completed`."""
         pairs = zip(self.axes, seen, strict=True)
         return replace(self, axes=tuple(table.completed(seen_D) for table, seen_D in pairs))
@@ -146,7 +145,7 @@ class GammaPosterior:
         derived = tuple(replace(each, table=each.table.rounded()) for each in self.derived)
         return GammaPosterior(tuple(table.rounded() for table in self.axes), derived)
 
-    def rate_moments(self, indices_NM: npt.NDArray[np.integer]) -> tuple[Floats, Floats]:
+    def rate_moments(self, indices_NM: Whole) -> tuple[Floats, Floats]:
         """Return mean and variance of the rates of cells; exact, since all are independent.
 
         The tables must be completed; position -1 is an entity never seen.
@@ -164,7 +163,7 @@ class GammaPosterior:
             mean_N = mean_N * multiplier_N
         return mean_N, variance_N
 
-    def multipliers(self, indices_NM: npt.NDArray[np.integer]) -> Floats:
+    def multipliers(self, indices_NM: Whole) -> Floats:
         """Return the mean multiplier of each cell, all combinations together."""
         product_N = np.ones(len(indices_NM))
         for derived in self.derived:

@@ -15,15 +15,14 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.errors import DataError
-from tallyfold.kernels.arrays import Floats, Ints
+from tallyfold.kernels.arrays import Floats, Ints, Mask, Whole
 from tallyfold.kernels.decayed_sums import decayed_sums
 from tallyfold.posterior.derived_axis import MOST_KEYS, combination_keys
 from tallyfold.posterior.named_arrays import Arrays, whole
 
-Cells = npt.NDArray[np.integer[Any]]
+Cells = Whole
 Axes = tuple[int, ...]
 
 MOST_IN_ALL_SETS = 4
@@ -204,7 +203,7 @@ class History:
         others_NK = np.delete(indices_NM, self.axis, axis=1)
         return Asked(others_NK, known_N, np.maximum(step_N - known_N, 1))
 
-    def seen(self, asked: Asked) -> npt.NDArray[np.bool_]:
+    def seen(self, asked: Asked) -> Mask:
         """Return whether each cell's combination had a count in a period that is known."""
         return self.whole.rows(asked.others_NK, asked.known_N) >= 0
 

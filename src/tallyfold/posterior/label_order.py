@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import rankdata
 
 from tallyfold.errors import ParameterError
+from tallyfold.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 By = Literal["sure", "probability", "relevance", "frex"]
 
 RELEVANCE = 0.6

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from tallyfold.kernels.arrays import Floats
+
 Profiles = Sequence[Floats]
 """Per axis, the labels' weights in each component (labels x components)."""
 

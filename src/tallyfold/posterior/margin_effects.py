@@ -9,7 +9,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from tallyfold.errors import LabelError
-from tallyfold.posterior.count_head import CountHead, Floats
+from tallyfold.kernels.arrays import Floats
+from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.derived_axis import NUMBERS
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.margins import MarginTable

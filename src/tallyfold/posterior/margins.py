@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Floats, Ints, Singles, Whole
 from tallyfold.posterior.derived_axis import (
     combination_keys,
     missing_keys,
@@ -22,10 +21,7 @@ from tallyfold.posterior.derived_axis import (
 )
 from tallyfold.posterior.whole_sums import UNIT, WholeSums
 
-Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
-Values = npt.NDArray[np.integer]
+Values = Whole
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 MOST_SETS = 32
@@ -96,7 +92,7 @@ class MarginTable:
         """The sums as one array."""
         return self.sums.dense()
 
-    def rows_of(self, indices_NM: npt.NDArray[np.integer[Any]]) -> Ints:
+    def rows_of(self, indices_NM: Whole) -> Ints:
         """Return the rows of cells; the number of rows for combinations never seen."""
         return rows_of_keys(combination_keys(indices_NM, self.axes, self.sizes), self.keys_P)
 

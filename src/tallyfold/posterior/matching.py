@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Floats, Mask
 from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.likeness import overlaps
-
-Floats = npt.NDArray[np.float64]
 
 RECURS = 0.5
 """A component recurs in a fit that has one with at least this overlap, on all axes together."""
@@ -69,9 +67,7 @@ def matched_overlaps(own: Profiles, other: Profiles) -> Floats:
     return found_K
 
 
-def _by_name(
-    own: Sequence[str | None], other: Sequence[str | None]
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def _by_name(own: Sequence[str | None], other: Sequence[str | None]) -> tuple[Mask, Mask]:
     """Return which pairs have the same name, and which have two different ones."""
     pairs = [[(a, b) for b in other] for a in own]
     same = [[a is not None and a == b for a, b in row] for row in pairs]

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Floats
 from tallyfold.posterior.closed_sums import ClosedSums
 from tallyfold.posterior.gamma_posterior import (
     LEAST_RATE,
@@ -22,7 +22,6 @@ from tallyfold.posterior.gamma_posterior import (
     GammaTable,
 )
 
-Floats = npt.NDArray[np.float64]
 Groups = Sequence[Sequence[int]]
 """For each new component, the old ones that it is made of."""
 SumsOf = Callable[[Sequence[Floats]], ClosedSums]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Array, Floats, Ints, Mask, Positions
 from tallyfold.posterior.derived_axis import (
     combination_keys,
     missing_keys,
@@ -16,10 +15,6 @@ from tallyfold.posterior.derived_axis import (
     rows_of_keys,
 )
 from tallyfold.posterior.named_arrays import whole
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Positions = npt.NDArray[np.int32]
 
 PRIOR_HITS, PRIOR_CELLS = 0.3, 1.5
 """Added to the cells whose mirror has a count, before shares are taken."""
@@ -93,7 +88,7 @@ class Mirror:
         mirrored_NM[:, first], mirrored_NM[:, second] = other, own
         return mirrored_NM
 
-    def filled(self, positions_NM: Positions) -> npt.NDArray[np.bool_]:
+    def filled(self, positions_NM: Positions) -> Mask:
         """Return whether cells are known to have a count."""
         key_N = combination_keys(positions_NM, range(len(self.sizes)), self.sizes)
         return np.asarray(rows_of_keys(key_N, self.keys_P) < len(self.keys_P))
@@ -135,7 +130,7 @@ class Mirror:
             to_second_D=to_second_D, to_first_D=to_first_D,
         )  # fmt: skip
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """Return all that is needed to build this again, as named arrays."""
         return {
             "axes": np.array([*self.axes, self.by], dtype=np.int64),
@@ -147,7 +142,7 @@ class Mirror:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> Mirror | None:
+    def from_arrays(cls, arrays: dict[str, Array]) -> Mirror | None:
         """Build from what `arrays` returned; None from nothing."""
         if not arrays:
             return None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from tallyfold.kernels.arrays import Array
 
-import numpy.typing as npt
-
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, Array]
 
 
 def named(prefix: str, arrays: Arrays) -> Arrays:
@@ -32,7 +30,7 @@ def numbered(arrays: Arrays, name: str) -> list[Arrays]:
     return [part_of(arrays, f"{name}_{each}/") for each in range(number)]
 
 
-def whole(array: npt.NDArray[Any]) -> tuple[int, ...]:
+def whole(array: Array) -> tuple[int, ...]:
     """Return the numbers of an array that must be whole ones: a file may hold anything.
 
     Examples

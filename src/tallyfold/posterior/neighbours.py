@@ -10,18 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Array, Floats, Ints, Positions
 from tallyfold.kernels.neighbours import basket_sums
 from tallyfold.posterior.derived_axis import combination_keys, resized_keys, rows_of_keys
 from tallyfold.posterior.named_arrays import whole
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Positions = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -93,7 +88,7 @@ class Neighbours:
 
     # -- as arrays --------------------------------------------------------------------------------
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """Return all that is needed to build this again, as named arrays."""
         return {
             "axis": np.array([self.axis], dtype=np.int64),
@@ -107,7 +102,7 @@ class Neighbours:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> Neighbours | None:
+    def from_arrays(cls, arrays: dict[str, Array]) -> Neighbours | None:
         """Build from what `arrays` returned; None from nothing."""
         if not arrays:
             return None

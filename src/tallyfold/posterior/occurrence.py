@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Floats, Ints, Mask, Positions
 from tallyfold.kernels.margins import key_counts, short_counts
 from tallyfold.posterior.closed_sums import ClosedSums, gate_pairs
 from tallyfold.posterior.derived_axis import (
@@ -33,11 +34,6 @@ from tallyfold.posterior.mirror import Mirror
 from tallyfold.posterior.named_arrays import Arrays, named, numbered, part_of, whole
 from tallyfold.posterior.neighbours import Neighbours
 from tallyfold.posterior.occurrence_weights import Features, OccurrenceWeights
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Positions = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
 
 CELLS_AT_ONCE = 1 << 18
 

@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Floats
 from tallyfold.kernels.row_products import row_products
-
-Floats = npt.NDArray[np.float64]
 
 LEAST_COUNT = 0.05
 """Added to counts and sums before their logarithm is an input of the network."""

@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.errors import ParameterError
-from tallyfold.posterior.factors import Factors, Floats, rates_at
+from tallyfold.kernels.arrays import Array, Floats, Mask, Whole
+from tallyfold.posterior.factors import Factors, rates_at
 from tallyfold.posterior.merging import combined_values
 
 _log = logging.getLogger("tallyfold")
@@ -38,7 +38,7 @@ class PointFactors(Factors):
         names: Sequence[str],
         labels: Sequence[Any],
         values: Sequence[Floats],
-        seen: Sequence[npt.NDArray[np.bool_]],
+        seen: Sequence[Mask],
     ) -> PointFactors:
         """Build from rows per label; entities not seen get the mean of those that were."""
         return cls(names, labels, [mean_over_seen(v, s) for v, s in zip(values, seen, strict=True)])
@@ -70,12 +70,12 @@ class PointFactors(Factors):
         _say_one_draw()
         return [value[None, None] for value in self.values]
 
-    def rate_moments(self, indices_NM: npt.NDArray[np.integer]) -> tuple[Floats, Floats]:
+    def rate_moments(self, indices_NM: Whole) -> tuple[Floats, Floats]:
         """Return the rates, and a variance of zero."""
         rate_N = rates_at(self.values, indices_NM)
         return rate_N, np.zeros_like(rate_N)
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """Return the factors by name."""
         return {f"value_{axis}": value for axis, value in enumerate(self.values)}
 
@@ -85,13 +85,13 @@ class PointFactors(Factors):
 
     @classmethod
     def from_arrays(
-        cls, names: Sequence[str], labels: Sequence[Any], arrays: dict[str, npt.NDArray[Any]]
+        cls, names: Sequence[str], labels: Sequence[Any], arrays: dict[str, Array]
     ) -> PointFactors:
         """Build from what `arrays` returned."""
         return cls(names, labels, [arrays[f"value_{axis}"] for axis in range(len(names))])
 
 
-def mean_over_seen(value_DK: Floats, seen_D: npt.NDArray[np.bool_]) -> Floats:
+def mean_over_seen(value_DK: Floats, seen_D: Mask) -> Floats:
     """Give rows never seen, and one more row, the mean of the rows seen."""
     rows = seen_D if seen_D.any() else np.ones_like(seen_D)
     typical_K = value_DK[rows].mean(axis=0)

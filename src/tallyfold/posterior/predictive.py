@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Floats
 from tallyfold.probability.counts import COUNTS, CountLikelihood
 from tallyfold.probability.mixture import CountMixture
-
-Floats = npt.NDArray[np.float64]
 
 TINY = 1e-300
 SPREAD_RANGE = 1e-9, 1e9

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.errors import ShapeError
-from tallyfold.posterior.factors import Factors, Floats, checked_draws, rates_at
+from tallyfold.kernels.arrays import Array, Floats, Whole
+from tallyfold.posterior.factors import Factors, checked_draws, rates_at
 from tallyfold.posterior.merging import combined_values
 
 
@@ -62,12 +63,12 @@ class SampledFactors(Factors):
         order = np.linspace(0, most - 1, wanted).round().astype(int)
         return [s.reshape(self.n_chains, most, *s.shape[1:])[:, order] for s in self.samples]
 
-    def rate_moments(self, indices_NM: npt.NDArray[np.integer]) -> tuple[Floats, Floats]:
+    def rate_moments(self, indices_NM: Whole) -> tuple[Floats, Floats]:
         """Return mean and variance of the rates over draws."""
         rate_SN = self.rates(indices_NM)
         return np.asarray(rate_SN.mean(axis=0)), np.asarray(rate_SN.var(axis=0))
 
-    def rates(self, indices_NM: npt.NDArray[np.integer]) -> Floats:
+    def rates(self, indices_NM: Whole) -> Floats:
         """Return the rates of cells in every draw."""
         return np.stack(
             [
@@ -76,7 +77,7 @@ class SampledFactors(Factors):
             ]
         )
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """Return the draws by name."""
         arrays = {f"draws_{axis}": sample for axis, sample in enumerate(self.samples)}
         return arrays | ({"chains": np.array([self.n_chains])} if self.n_chains > 1 else {})
@@ -88,7 +89,7 @@ class SampledFactors(Factors):
 
     @classmethod
     def from_arrays(
-        cls, names: Sequence[str], labels: Sequence[Any], arrays: dict[str, npt.NDArray[Any]]
+        cls, names: Sequence[str], labels: Sequence[Any], arrays: dict[str, Array]
     ) -> SampledFactors:
         """Build from what `arrays` returned."""
         n_chains = int(arrays["chains"].item()) if "chains" in arrays else 1

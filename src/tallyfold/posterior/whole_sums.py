@@ -12,12 +12,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Ints, Whole
 from tallyfold.kernels.margins import compact
-
-Ints = npt.NDArray[np.int64]
-Whole = npt.NDArray[np.integer[Any]]
 
 UNIT = 2**16
 """Numbers that are no whole ones are summed in units of 1 / UNIT: sums are exact in any order."""

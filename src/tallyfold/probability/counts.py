@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tallyfold.errors import CountError, ParameterError
-from tallyfold.kernels.arrays import Floats, Ints
+from tallyfold.kernels.arrays import Floats, Ints, Mask
 from tallyfold.probability import negative_binomial, poisson
 
 FAMILIES = {"poisson": poisson, "negative-binomial": negative_binomial}
@@ -167,7 +167,7 @@ def mixture_quantile(counts: CountLikelihood, p_N: Floats, rate_SN: Floats, r_SN
     answer_N, open_N = _walk(counts, p_N, rate_SN, r_SN)
     rate_SO, r_SO, p_O = rate_SN[:, open_N], r_SN[:, open_N], p_N[open_N]
 
-    def reached(y: Floats, cells: NDArray[np.intp]) -> NDArray[np.bool_]:
+    def reached(y: Floats, cells: NDArray[np.intp]) -> Mask:
         cdf_S = counts.cdf(y, rate_SO[:, cells], r_SO[:, cells])
         return np.asarray(cdf_S.mean(axis=0) >= p_O[cells])
 
@@ -198,7 +198,7 @@ def _walk(
 
 
 def _smallest_count(
-    reached: Callable[[Floats, NDArray[np.intp]], NDArray[np.bool_]], low: int, guess_N: Floats
+    reached: Callable[[Floats, NDArray[np.intp]], Mask], low: int, guess_N: Floats
 ) -> Ints:
     """Return, per cell, the smallest whole y >= `low` with ``reached(y, cells)``.
 

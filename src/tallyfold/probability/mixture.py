@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
 from tallyfold.errors import ParameterError, ShapeError
-from tallyfold.kernels.arrays import Floats, Ints
+from tallyfold.kernels.arrays import Array, Floats, Ints
 from tallyfold.probability.counts import COUNTS, CountLikelihood, mixture_quantile
 from tallyfold.probability.distribution import CountDistribution
 from tallyfold.probability.log_mean import log_mean
@@ -111,7 +111,7 @@ class CountMixture(CountDistribution):
 
     def by_block(
         self, function: Callable[..., Any], value_N: ArrayLike, dtype: DTypeLike = np.float64
-    ) -> NDArray[Any]:
+    ) -> Array:
         """Return ``function(values, rates, dispersions)`` of ranges of cells, one after the other.
 
         `value_N` is one float per cell, or one for all.

@@ -6,12 +6,12 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.axis import Axis, axis_number, python_values
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.evaluation.words.cooccurrence import EPSILON, Cooccurrence
+from tallyfold.kernels.arrays import Floats, Ints, Whole
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model
 from tallyfold.models.parameters import RANDOM_STATE, check_parameters, integer, number
@@ -19,8 +19,6 @@ from tallyfold.models.parameters import RANDOM_STATE, check_parameters, integer,
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 AT_ONCE = 2**22
 """Distances that are worked out at once."""
@@ -245,7 +243,7 @@ class _Words:
             )
         return found
 
-    def labels(self, rows: npt.NDArray[np.integer]) -> list[Any]:
+    def labels(self, rows: Whole) -> list[Any]:
         """Return the words at some places among those known."""
         return python_values(self.axis.labels.take(self.known_W[rows]))
 
@@ -256,7 +254,7 @@ class _Words:
         place = np.minimum(place, len(self.known_W) - 1)
         return np.asarray(place[self.known_W[place] == position])
 
-    def mean_npmi(self, lists_SN: npt.NDArray[np.integer], epsilon: float | None) -> Floats:
+    def mean_npmi(self, lists_SN: Whole, epsilon: float | None) -> Floats:
         """Return, for each list of places, the mean NPMI of its pairs."""
         first_P, second_P = np.array(list(combinations(range(lists_SN.shape[1]), 2))).T
         place_SN = self.place_W[lists_SN]

@@ -17,10 +17,8 @@ from scipy import sparse
 from tallyfold.data.axis import Axis, listing
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, ParameterError, ShapeError
+from tallyfold.kernels.arrays import Array, Floats, Ints
 from tallyfold.models.parameters import NONE, check_parameters, integer, number
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 EPSILON = number(0, 0.01) | NONE
 AT_ONCE = 2**22
@@ -204,9 +202,7 @@ class Cooccurrence:
         first, second = np.array(list(combinations(place, 2))).T
         return float(np.mean(self.pair_npmi(first, second, epsilon=epsilon)))
 
-    def pair_npmi(
-        self, first_P: npt.NDArray[Any], second_P: npt.NDArray[Any], *, epsilon: float | None = None
-    ) -> Floats:
+    def pair_npmi(self, first_P: Array, second_P: Array, *, epsilon: float | None = None) -> Floats:
         """Return the NPMI of pairs of words, given by their positions."""
         both_P = self.pair_counts(first_P, second_P) / self.n_documents
         alone_2P = np.log(self.counts_V[np.stack([first_P, second_P])] / self.n_documents)
@@ -217,7 +213,7 @@ class Cooccurrence:
         npmi_P[some_P] = (log_both_P - alone_2P[0, some_P] - alone_2P[1, some_P]) / -log_both_P
         return npmi_P
 
-    def pair_counts(self, first_P: npt.NDArray[Any], second_P: npt.NDArray[Any]) -> Ints:
+    def pair_counts(self, first_P: Array, second_P: Array) -> Ints:
         """Return in how many documents pairs of words are, given by their positions."""
         if self.pairs_VV is not None:
             return np.asarray(self.pairs_VV[first_P, second_P]).ravel()
@@ -235,7 +231,7 @@ class Cooccurrence:
         return self.documents_DV.T.tocsr()
 
 
-def _check_counts(pairs: Any, counts_V: npt.NDArray[Any], n_documents: int) -> None:
+def _check_counts(pairs: Any, counts_V: Array, n_documents: int) -> None:
     """Refuse counts that cannot all come from the same documents."""
     if abs(pairs - pairs.T).sum() > 0:
         raise DataError("the matrix of pairs must be symmetric: a pair has no order.")

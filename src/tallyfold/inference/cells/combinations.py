@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup
+from tallyfold.kernels.arrays import Ints, Whole
 from tallyfold.posterior.derived_axis import (
     DerivedAxis,
     combination_keys,
@@ -20,8 +19,7 @@ from tallyfold.posterior.derived_axis import (
 )
 from tallyfold.posterior.gamma_posterior import GammaTable
 
-Ints = npt.NDArray[np.int64]
-Cells = npt.NDArray[np.integer[Any]]
+Cells = Whole
 
 LEAST_KNOWN = 0.01
 """Combinations of which less than this share of held-out cells was seen cannot help."""

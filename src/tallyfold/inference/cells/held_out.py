@@ -6,17 +6,14 @@ What the encoders of VAE-BPTF are trained on: cells that no sum of theirs has se
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.kernels.arrays import Array, Floats, Ints
 from tallyfold.kernels.likelihoods import expected_exposure
 from tallyfold.posterior.predictive import Calibration, matched_mixture
 from tallyfold.probability.counts import COUNTS, CountLikelihood
-
-Floats = npt.NDArray[np.float64]
 
 LEAST_RATE = 1e-12
 MOST_DISPERSION = 1e6
@@ -42,7 +39,7 @@ class Target:
         The r of each cell: the calibrated one and the spread of its rate together.
     """
 
-    counts_N: npt.NDArray[np.int64]
+    counts_N: Ints
     calibration: Calibration
     truncated: bool
     dispersion_N: Floats
@@ -63,7 +60,7 @@ class Target:
             r_N = np.minimum(np.ravel(np.asarray(mixture.r)), MOST_DISPERSION)
         return cls(cells.counts_N, calibration, likelihood.truncated, r_N)
 
-    def of_some(self, which: slice | npt.NDArray[Any]) -> Target:
+    def of_some(self, which: slice | Array) -> Target:
         """Return the distribution at some of the cells."""
         counts_N, r_N = self.counts_N[which], self.dispersion_N[which]
         return Target(counts_N, self.calibration, self.truncated, r_N)

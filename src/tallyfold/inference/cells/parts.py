@@ -8,13 +8,12 @@ computed a range of entities at a time, with arrays no longer than a part.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Which = slice | npt.NDArray[Any]
+from tallyfold.kernels.arrays import Array, Ints
+
+Which = slice | Array
 
 LARGEST_PART = 8_000_000
 """Cells in a range of entities; one entity may have more."""

@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import Floats
 from tallyfold.posterior.closed_sums import ClosedSums
 from tallyfold.probability.counts import CountLikelihood
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Self, overload
+from typing import Self, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup, current_group
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import Array, Floats, Ints, Mask, Positions, Whole
 from tallyfold.kernels.layout import AxisLayout, axis_layout
-
-Floats = npt.NDArray[np.float64]
 
 MOST_COUNTED = 1 << 20
 """Counts below this are counted without sorting them."""
@@ -59,8 +57,8 @@ class TrainingCells:
     def of(
         cls,
         shape: tuple[int, ...],
-        indices_NM: npt.NDArray[np.int32],
-        counts_N: npt.NDArray[np.int64],
+        indices_NM: Positions,
+        counts_N: Ints,
         group: ProcessGroup = ALONE,
     ) -> Self:
         """Take cells that belong to no tensor."""
@@ -91,7 +89,7 @@ class TrainingCells:
         return self.group.all_reduce_number(float(self.counts_N.sum(dtype=np.float64)))
 
     @cached_property
-    def histogram(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def histogram(self) -> tuple[Ints, Ints]:
         """The distinct counts of all cells, and how often each occurs."""
         if self.counts_N.max(initial=0) < MOST_COUNTED:
             times_C = np.bincount(self.counts_N)
@@ -126,7 +124,7 @@ class TrainingCells:
         self.__dict__.pop("layouts", None)
 
     @cached_property
-    def cells_per_entity(self) -> tuple[npt.NDArray[np.int64], ...]:
+    def cells_per_entity(self) -> tuple[Ints, ...]:
         """For each axis, how many cells the entities have in all processes."""
         return tuple(
             self.group.all_reduce(np.bincount(self.indices_NM[:, axis], minlength=size)).astype(
@@ -136,13 +134,11 @@ class TrainingCells:
         )
 
     @cached_property
-    def seen(self) -> tuple[npt.NDArray[np.bool_], ...]:
+    def seen(self) -> tuple[Mask, ...]:
         """For each axis, which entities have a cell."""
         return tuple(cells_D > 0 for cells_D in self.cells_per_entity)
 
-    def of_entities(
-        self, axis: int, entities: slice | npt.NDArray[Any]
-    ) -> tuple[Self, npt.NDArray[np.integer]]:
+    def of_entities(self, axis: int, entities: slice | Array) -> tuple[Self, Whole]:
         """Return the cells of some entities of an axis, and where they stand among these cells.
 
         The entities are numbered from 0 in the order they are given in.
@@ -168,9 +164,7 @@ class TrainingCells:
         return len(self.shape)
 
 
-def touched_cells(
-    indices_NM: npt.NDArray[np.int32], counts_N: npt.NDArray[np.int64]
-) -> tuple[list[npt.NDArray[np.int64]], TrainingCells]:
+def touched_cells(indices_NM: Positions, counts_N: Ints) -> tuple[list[Ints], TrainingCells]:
     """Return the entities of each axis that have one of some cells, and the cells among them."""
     rows, local_NM = [], np.empty_like(indices_NM, order="F")
     for axis, column_N in enumerate(indices_NM.T):
@@ -181,19 +175,14 @@ def touched_cells(
     return rows, TrainingCells.of(shape, local_NM, counts_N)
 
 
-def _all_labels(shape: Sequence[int]) -> tuple[npt.NDArray[np.bool_], ...]:
+def _all_labels(shape: Sequence[int]) -> tuple[Mask, ...]:
     return tuple(np.ones(size, dtype=bool) for size in shape)
 
 
 class _Layouts(Sequence[AxisLayout]):
     """The layouts of some cells, each made when it is first asked for."""
 
-    def __init__(
-        self,
-        shape: tuple[int, ...],
-        indices_NM: npt.NDArray[np.int32],
-        counts_N: npt.NDArray[np.int64],
-    ) -> None:
+    def __init__(self, shape: tuple[int, ...], indices_NM: Positions, counts_N: Ints) -> None:
         self.shape, self.indices_NM, self.counts_N = shape, indices_NM, counts_N
         self.made: dict[int, AxisLayout] = {}
 

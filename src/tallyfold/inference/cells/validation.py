@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.groups import CellGroups
 from tallyfold.data.split import drawn_cells, drawn_groups, split_cells
@@ -14,6 +13,7 @@ from tallyfold.inference.cells.held_out import HeldOutCells
 from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.inference.distributed.scatter import scatter_choice
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.probability.counts import CountLikelihood
 
 MIN_CELLS = 20
@@ -27,15 +27,12 @@ class ValidationCells:
         self.cells = HeldOutCells(tensor)
         self.backend = backend
 
-    def rates(self, factors: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    def rates(self, factors: Sequence[Floats]) -> Floats:
         """Return the rates of the cells."""
         return kernels.cell_rates(factors, self.cells.indices_NM, backend=self.backend)
 
     def score(
-        self,
-        factors: Sequence[npt.NDArray[np.float64]],
-        likelihood: CountLikelihood,
-        dispersion: float | None,
+        self, factors: Sequence[Floats], likelihood: CountLikelihood, dispersion: float | None
     ) -> float:
         """Return the mean log pmf of the cells at these factors."""
         log_pmf_N = likelihood.log_pmf(self.cells.counts_N, self.rates(factors), dispersion)
@@ -46,7 +43,7 @@ def hold_out(
     tensor: CountTensor,
     share: float | None,
     seed: int,
-    groups: npt.NDArray[np.int64] | CellGroups | None = None,
+    groups: Ints | CellGroups | None = None,
     zeros: bool = False,
 ) -> tuple[CountTensor, CountTensor | None]:
     """Split off a share of the cells for validation, if there are enough of them.

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from tallyfold.kernels.arrays import Array, Floats
+
 T = TypeVar("T")
 
 
@@ -45,7 +45,7 @@ class ProcessGroup:
         """Whether this is the process that reads, writes and prints."""
         return self.rank == 0
 
-    def all_reduce(self, array: npt.NDArray[Any]) -> Floats:
+    def all_reduce(self, array: Array) -> Floats:
         """Return the sum of the processes' arrays, the same bits in each of them."""
         return array
 
@@ -53,7 +53,7 @@ class ProcessGroup:
         """Return the sum of the processes' numbers."""
         return float(self.all_reduce(np.array([value], dtype=np.float64))[0])
 
-    def all_gather(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def all_gather(self, array: Array) -> Array:
         """Return the processes' arrays one after the other, first process first."""
         return array
 
@@ -61,7 +61,7 @@ class ProcessGroup:
         """Return what the first process makes; if it fails, fail in all of them."""
         return make()
 
-    def scatter(self, array: npt.NDArray[Any] | None, length: int) -> npt.NDArray[Any]:
+    def scatter(self, array: Array | None, length: int) -> Array:
         """Return this process's `length` rows of the first process's array, in order of rank."""
         assert array is not None
         return array

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.part import Part
@@ -14,6 +13,7 @@ from tallyfold.data.store import Store
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.distributed.own_ranges import own_range
 from tallyfold.inference.distributed.process_group import ProcessGroup, current_group
+from tallyfold.kernels.arrays import Mask
 
 
 def scatter(source: Callable[[], CountTensor] | Store) -> CountTensor:
@@ -60,14 +60,12 @@ def _dealt_out(make: Callable[[], CountTensor], group: ProcessGroup) -> CountTen
     return CountTensor.of_canonical(axes, np.stack(columns, axis=1), counts, part=part)
 
 
-def scatter_choice(
-    group: ProcessGroup, number: int, choose: Callable[[int], npt.NDArray[np.bool_]]
-) -> npt.NDArray[np.bool_]:
+def scatter_choice(group: ProcessGroup, number: int, choose: Callable[[int], Mask]) -> Mask:
     """Return this process's part of a choice among the cells of all, made by the first process.
 
     So a choice does not depend on how many processes there are.
     """
     total = int(group.all_reduce_number(number))
-    chosen: list[npt.NDArray[np.bool_]] = []
+    chosen: list[Mask] = []
     group.broadcast(lambda: chosen.append(choose(total)))
     return group.scatter(chosen[0] if chosen else None, number)

@@ -20,11 +20,11 @@ from types import FrameType
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.errors import ParameterError, ProcessError
 from tallyfold.inference.distributed.launched import processes_started
-from tallyfold.inference.distributed.process_group import ALONE, Floats, ProcessGroup, use_group
+from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup, use_group
+from tallyfold.kernels.arrays import Array, Floats
 from tallyfold.kernels.device import checked_device
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class TorchProcessGroup(ProcessGroup):
         self.rank, self.size, self.store, self.device = rank, size, store, device
         self.asked_to_stop, self.asked_at = False, 0.0
 
-    def all_reduce(self, array: npt.NDArray[Any]) -> Floats:
+    def all_reduce(self, array: Array) -> Floats:
         """Add up over the processes."""
         import torch
         import torch.distributed as dist
@@ -67,7 +67,7 @@ class TorchProcessGroup(ProcessGroup):
             dist.all_reduce(tensor)
         return np.asarray(tensor.cpu().numpy().reshape(np.shape(array)))
 
-    def all_gather(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def all_gather(self, array: Array) -> Array:
         """Gather arrays of any lengths."""
         import torch.distributed as dist
 
@@ -95,7 +95,7 @@ class TorchProcessGroup(ProcessGroup):
             raise failure
         return result  # type: ignore[no-any-return]
 
-    def scatter(self, array: npt.NDArray[Any] | None, length: int) -> npt.NDArray[Any]:
+    def scatter(self, array: Array | None, length: int) -> Array:
         """Send each process its rows, one process after the other."""
         ends = np.cumsum(self.all_gather(np.array([length])))
         own = None if array is None else array[:length]
@@ -124,7 +124,7 @@ class TorchProcessGroup(ProcessGroup):
             self.asked_to_stop = False
         return asked
 
-    def _send(self, rows: npt.NDArray[Any], rank: int) -> None:
+    def _send(self, rows: Array, rank: int) -> None:
         import torch
         import torch.distributed as dist
 
@@ -132,11 +132,11 @@ class TorchProcessGroup(ProcessGroup):
             with _other_process_may_die(self):
                 dist.send_object_list([rows[part]], rank, device=torch.device(self.device))
 
-    def _received(self, length: int) -> npt.NDArray[Any]:
+    def _received(self, length: int) -> Array:
         import torch
         import torch.distributed as dist
 
-        parts: list[npt.NDArray[Any]] = []
+        parts: list[Array] = []
         for _ in _messages(length):
             found: list[Any] = [None]
             with _other_process_may_die(self):

@@ -19,21 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import Array, Floats, Ints, Positions, Whole
 from tallyfold.kernels.evidence import evidence_gradient, evidence_weights, network_inputs
 from tallyfold.kernels.layout import AxisLayout
 from tallyfold.kernels.likelihoods import expected_exposure
 from tallyfold.posterior.gamma_posterior import GammaTable
 from tallyfold.probability.counts import CountLikelihood
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 N_PRIOR = 2
 """An encoder's first parameters: ln a and ln c; its network's follow."""
@@ -62,7 +59,7 @@ class AxisRows:
     """The entities of an axis; shares are by geometric means, exposures by arithmetic ones."""
 
     layout: AxisLayout
-    indices_NM: npt.NDArray[np.int32]
+    indices_NM: Positions
     geo: Sequence[Floats]
     mean: Sequence[Floats]
     backend: str = "auto"
@@ -92,7 +89,7 @@ class AxisRows:
 class DerivedRows:
     """The combinations of a derived axis: one component, every share and product one."""
 
-    row_N: npt.NDArray[np.integer[Any]]
+    row_N: Whole
     n_rows: int
 
     def counts(self, weight_N: Floats) -> Floats:
@@ -142,7 +139,7 @@ class AxisEvidence:
         share_N = counts_N / np.maximum(geo_N, LEAST_RATE)
         return cls(rows, share_N, exposure_N, network_inputs(counts_N, rate_N), rows.backend)
 
-    def take(self, rows: DerivedRows, which: slice | npt.NDArray[Any]) -> AxisEvidence:
+    def take(self, rows: DerivedRows, which: slice | Array) -> AxisEvidence:
         """Return the evidence of some cells of a derived axis, summed over other rows."""
         if isinstance(which, slice):
             return AxisEvidence(rows, self.count_N, self.exposure_N, self.inputs_2N, self.backend)

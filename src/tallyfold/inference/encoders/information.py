@@ -16,16 +16,14 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.cells.parts import LARGEST_PART
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import Floats
 from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.gamma_posterior import NO_LIMIT, GammaPosterior
 from tallyfold.probability.counts import CountLikelihood
-
-Floats = npt.NDArray[np.float64]
 
 LEAST_RATE = 1e-12
 MOST_NUMBERS, MOST_WORK = 2 * 10**7, 1e9

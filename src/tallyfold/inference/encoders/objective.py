@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import Bounds, minimize
 
 from tallyfold.inference.cells.held_out import Target
 from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup
 from tallyfold.inference.encoders.evidence import N_PRIOR, AxisEvidence, AxisPrior, Rows
+from tallyfold.kernels.arrays import Floats, Mask
 from tallyfold.posterior.gamma_posterior import GammaTable
-
-Floats = npt.NDArray[np.float64]
 
 LOG_RANGE = 6.0
 PRIOR_SD = 2.0
@@ -46,7 +44,7 @@ class AxisObjective:
     held_rows: Rows
     held_scale_V: Floats
     target: Target
-    seen_D: npt.NDArray[np.bool_]
+    seen_D: Mask
     group: ProcessGroup = ALONE
 
     def posterior(self, params: Floats) -> GammaTable:

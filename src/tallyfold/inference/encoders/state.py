@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-import numpy.typing as npt
-
+from tallyfold.kernels.arrays import Floats
 from tallyfold.posterior.gamma_posterior import GammaPosterior
 from tallyfold.posterior.predictive import Calibration
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.cells.combinations import Combinations
 from tallyfold.inference.cells.held_out import HeldOutCells
@@ -26,9 +25,8 @@ from tallyfold.inference.encoders.evidence import N_PRIOR
 from tallyfold.inference.encoders.state import EncoderState
 from tallyfold.inference.encoders.trainer import EncoderTrainer
 from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
+from tallyfold.kernels.arrays import Floats
 from tallyfold.kernels.evidence import conjugate_network
-
-Floats = npt.NDArray[np.float64]
 
 MOST_CELLS = 20_000_000
 """Encoders are trained on the cells of all entities if these are no more than this."""

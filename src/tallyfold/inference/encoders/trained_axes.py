@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.cells.combinations import Combinations
 from tallyfold.inference.cells.held_out import HeldOutCells
@@ -27,6 +26,7 @@ from tallyfold.inference.encoders.evidence import (
     with_factor,
 )
 from tallyfold.inference.encoders.objective import AxisObjective
+from tallyfold.kernels.arrays import Array, Floats, Ints, Mask
 from tallyfold.kernels.evidence import network_inputs
 from tallyfold.posterior.gamma_posterior import GammaTable
 from tallyfold.posterior.point_factors import mean_over_seen
@@ -34,9 +34,7 @@ from tallyfold.posterior.point_factors import mean_over_seen
 if TYPE_CHECKING:
     from tallyfold.inference.encoders.trainer import EncoderTrainer
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Which = slice | npt.NDArray[Any]
+Which = slice | Array
 
 ALL = slice(None)
 GOLDEN = 0.6180339887498949
@@ -122,10 +120,10 @@ class EntityAxis:
         return sample_entities(rng, number_D, candidates, most_entities, most_cells)
 
     @cached_property
-    def _whole(self) -> tuple[AxisEvidence, npt.NDArray[np.bool_]]:
+    def _whole(self) -> tuple[AxisEvidence, Mask]:
         return self._evidence(ALL)
 
-    def _evidence(self, entities: Which) -> tuple[AxisEvidence, npt.NDArray[np.bool_]]:
+    def _evidence(self, entities: Which) -> tuple[AxisEvidence, Mask]:
         """Return what the cells of some entities tell, and which of them have any."""
         trainer, axis = self.trainer, self.axis
         cells: TrainingCells = trainer.cells
@@ -247,9 +245,7 @@ class CombinationAxis:
 TrainedAxis = EntityAxis | CombinationAxis
 
 
-def _chosen(
-    each: Combinations, rows: Ints, first_held_out: int
-) -> tuple[Ints, npt.NDArray[np.bool_], Ints, Ints]:
+def _chosen(each: Combinations, rows: Ints, first_held_out: int) -> tuple[Ints, Mask, Ints, Ints]:
     """Return the training cells and held-out cells of some combinations, renumbered from 0.
 
     Of the held-out cells whose combination was never seen the same share is taken, by their

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.cells.held_out import Target
 from tallyfold.inference.encoders.evidence import N_PRIOR, exposures
@@ -20,6 +19,7 @@ from tallyfold.inference.encoders.trained_axes import (
 )
 from tallyfold.inference.fit.calibration import calibrate
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import Floats, Ints, Positions
 from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
 from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.probability.counts import COUNTS
@@ -27,8 +27,6 @@ from tallyfold.probability.counts import COUNTS
 if TYPE_CHECKING:
     from tallyfold.inference.encoders.step import EncoderStep
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 FIRST_STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Prior shapes tried when a derived axis is visited for the first time."""
@@ -131,7 +129,7 @@ class EncoderTrainer:
 
     # -- what visits look at and change -----------------------------------------------------------
 
-    def rates(self, factors: list[Floats], indices_NM: npt.NDArray[np.int32]) -> Floats:
+    def rates(self, factors: list[Floats], indices_NM: Positions) -> Floats:
         """Return the rates of cells by the axes alone."""
         return kernels.cell_rates(factors, indices_NM, backend=self.backend)
 

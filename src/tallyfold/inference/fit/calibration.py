@@ -10,12 +10,10 @@ there is a count, and how large it is, are then told apart.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize
 
+from tallyfold.kernels.arrays import Array, Floats, Ints
 from tallyfold.posterior.predictive import Calibration, matched_mixture
 from tallyfold.probability.counts import CountLikelihood
 
@@ -36,11 +34,9 @@ DECIMALS = 6
 LEAST_GAIN = 2.0
 """In nats over all cells; what gains less is noise."""
 
-Floats = npt.NDArray[np.float64]
-
 
 def calibrate(
-    counts_N: npt.NDArray[np.int64],
+    counts_N: Ints,
     mean_N: Floats,
     variance_N: Floats,
     likelihood: CountLikelihood,
@@ -61,7 +57,7 @@ def calibrate(
         return Calibration()
     times_N = np.ones(len(counts_N)) if weight_N is None else weight_N
 
-    def mean(value_N: npt.NDArray[Any]) -> float:
+    def mean(value_N: Array) -> float:
         return float((times_N * value_N).sum() / number)
 
     centre, n_free, total, width = 0.0, 4, mean(counts_N), BIAS_WIDTH

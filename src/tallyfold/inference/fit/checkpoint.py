@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.fingerprint import cell_sums
 from tallyfold.data.locks import locked_folder
@@ -22,6 +21,7 @@ from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup
 from tallyfold.inference.fit.folder import read_folder, refuse_foreign, write_folder
 from tallyfold.inference.fit.loop import Best, Iteration, Phase, Run
 from tallyfold.inference.fit.state_arrays import from_arrays, to_arrays
+from tallyfold.kernels.arrays import Array, Ints
 from tallyfold.posterior.named_arrays import Arrays, part_of
 
 KIND = "tallyfold-checkpoint"
@@ -97,7 +97,7 @@ class Checkpoint:
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise StorageError(f"{str(self.folder)!r} is damaged: {error!r}") from error
 
-    def _own_part(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _own_part(self, array: Array) -> Array:
         return array[self.cells.first : self.cells.first + len(self.cells)]
 
     def _read(self) -> tuple[dict[str, Any], Arrays]:
@@ -172,7 +172,7 @@ def _refuse_unsound(arrays: Arrays) -> None:
         raise ValueError(f"the values of {', '.join(bad)}")
 
 
-def _alike(array: npt.NDArray[Any] | None, first: npt.NDArray[Any]) -> bool:
+def _alike(array: Array | None, first: Array) -> bool:
     """Return whether an array may come from one that a run began with; empty ones grow."""
     if array is None:
         return first.ndim == 0  # a number that may be None
@@ -183,9 +183,7 @@ def _alike(array: npt.NDArray[Any] | None, first: npt.NDArray[Any]) -> bool:
 
 
 def fingerprint(
-    tensor: CountTensor,
-    group: ProcessGroup = ALONE,
-    groups_N: npt.NDArray[np.int64] | None = None,
+    tensor: CountTensor, group: ProcessGroup = ALONE, groups_N: Ints | None = None
 ) -> str:
     """Return a checksum of a tensor's axis names, cells, counts and part, and of groups of cells.
 

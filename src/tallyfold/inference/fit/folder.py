@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.locks import locked_folder
 from tallyfold.data.temporaries import clear_abandoned, temporary_prefix
 from tallyfold.errors import BusyError, StorageError
+from tallyfold.kernels.arrays import Array
 
 DOCUMENT = "model.json"
 ARRAYS = "arrays.safetensors"
@@ -34,7 +34,7 @@ PAUSES = (0.0, 0.001, 0.002, 0.005, *[0.01] * 20, *[0.1] * 20)
 LONGEST_NUMBER = 1000
 """Characters of a number with a fraction; those that are saved have about 20."""
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, Array]
 
 
 def write_folder(folder: str | os.PathLike[str], document: dict[str, Any], arrays: Arrays) -> None:

@@ -13,8 +13,8 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Array
 from tallyfold.posterior.named_arrays import Arrays
 
 S = TypeVar("S")
@@ -39,7 +39,7 @@ def to_arrays(state: Any, path: str = "") -> Arrays:
     return found
 
 
-def from_arrays(like: S, arrays: Mapping[str, npt.NDArray[Any]], path: str = "") -> S:
+def from_arrays(like: S, arrays: Mapping[str, Array], path: str = "") -> S:
     """Return a state of the same structure as `like`, with these arrays.
 
     Examples
@@ -70,7 +70,7 @@ def _parts(state: Any) -> Iterator[tuple[str, Any]]:
         yield from ((str(number), part) for number, part in enumerate(state))
 
 
-def _leaf(like: Any, array: npt.NDArray[Any] | None) -> Any:
+def _leaf(like: Any, array: Array | None) -> Any:
     if array is None or isinstance(like, np.ndarray):
         return array
     return array.item() if array.ndim == 0 else array

@@ -12,11 +12,10 @@ import numpy.typing as npt
 from tallyfold.data.empty_cells import base_cells, draw_empty_cells, thinned
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.distributed.process_group import ProcessGroup
+from tallyfold.kernels.arrays import Floats, Ints, Positions
 from tallyfold.posterior.occurrence_weights import HIGHEST, LOWEST
 from tallyfold.probability.counts import COUNTS
 
-Floats = npt.NDArray[np.float64]
-Positions = npt.NDArray[np.int32]
 Rates = Callable[[Positions], Floats]
 
 MOST_FILLED = 200_000
@@ -40,7 +39,7 @@ class OccurrenceCells:
     """
 
     filled_NM: Positions
-    counts_N: npt.NDArray[np.int64]
+    counts_N: Ints
     empty_ZM: Positions
     weight_Z: Floats
 

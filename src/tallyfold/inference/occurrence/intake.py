@@ -15,16 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.cells.training import touched_cells
+from tallyfold.kernels.arrays import Floats
 from tallyfold.kernels.collapsed import collapsed_sums
 from tallyfold.posterior.closed_sums import ClosedSums, GatePairs
 from tallyfold.posterior.derived_axis import DerivedAxis, combination_keys, rows_of_keys
 from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
 from tallyfold.posterior.occurrence import NewCells, Occurrence
-
-Floats = npt.NDArray[np.float64]
 
 PASSES = 3
 """Over the new cells: more change little."""

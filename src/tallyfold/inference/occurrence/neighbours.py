@@ -6,15 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Floats, Ints, Positions
 from tallyfold.kernels.blas import one_blas_thread
 from tallyfold.kernels.margins import key_counts
 from tallyfold.posterior.derived_axis import combination_keys, countable
 from tallyfold.posterior.neighbours import Neighbours
-
-Floats = npt.NDArray[np.float64]
-Positions = npt.NDArray[np.int32]
 
 PENALTY = 100.0
 """Of the ridge, in baskets; from 20 to 500 scores differ in the third digit."""
@@ -76,7 +73,7 @@ def _with_weights(baskets: Neighbours, seed: int) -> Neighbours:
     return replace(baskets, near_DL=near_DL, weight_DL=weight_DL)
 
 
-def _gram(baskets: Neighbours, kept: npt.NDArray[np.int64], seed: int) -> Floats:
+def _gram(baskets: Neighbours, kept: Ints, seed: int) -> Floats:
     """Return in how many baskets two labels are together; of some baskets, if there are many."""
     from scipy import sparse
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
@@ -26,6 +25,7 @@ from tallyfold.inference.occurrence.training import (
     with_ceiling,
 )
 from tallyfold.inference.schemes.collapsed import CollapsedState, CollapsedStep
+from tallyfold.kernels.arrays import Positions
 from tallyfold.kernels.margins import short_counts
 from tallyfold.posterior.derived_axis import combination_keys, countable, rows_of_keys
 from tallyfold.posterior.gamma_posterior import GammaPosterior
@@ -36,8 +36,6 @@ from tallyfold.posterior.occurrence import (
     Occurrence,
 )
 from tallyfold.posterior.occurrence_weights import OccurrenceWeights
-
-Positions = npt.NDArray[np.int32]
 
 JUDGED = 0.3
 """The share of held-out cells that decide what is kept; all train it afterwards."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import expit
 
 from tallyfold.inference.occurrence.held_out import best_line, log_score, slopes
+from tallyfold.kernels.arrays import Floats
 from tallyfold.kernels.blas import one_blas_thread
 from tallyfold.posterior.occurrence_weights import (
     HIGHEST,
@@ -20,8 +20,6 @@ from tallyfold.posterior.occurrence_weights import (
     OccurrenceWeights,
     below_ceiling,
 )
-
-Floats = npt.NDArray[np.float64]
 
 PULL = 1e-4
 """How strongly parameters are held where they start."""

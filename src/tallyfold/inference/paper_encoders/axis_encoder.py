@@ -21,14 +21,13 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup
+from tallyfold.kernels.arrays import Floats, Mask
 from tallyfold.kernels.encoder import KINDS, AxisEncoder, Network, axis_encoder
 from tallyfold.kernels.layout import AxisLayout
 from tallyfold.posterior.closed_sums import ClosedSums
 
-Floats = npt.NDArray[np.float64]
 Weights = dict[str, Floats]
 
 LEAST = 1e-3
@@ -65,7 +64,7 @@ class EncodedAxis:
     """
 
     layout: AxisLayout
-    seen_M: Sequence[npt.NDArray[np.bool_]]
+    seen_M: Sequence[Mask]
     network: Network
     n_components: int
     shared: bool

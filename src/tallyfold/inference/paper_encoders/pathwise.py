@@ -12,13 +12,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammainc, gammaincc, gammaln
 
+from tallyfold.kernels.arrays import Floats
 from tallyfold.kernels.threads import run_chunks
 from tallyfold.probability import gamma
-
-Floats = npt.NDArray[np.float64]
 
 LEAST_DRAW = 1e-8
 """Draws are kept above it; one that had to be does not move with its parameters."""

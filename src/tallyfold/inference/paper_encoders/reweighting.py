@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from tallyfold.kernels.arrays import Floats, Whole
 from tallyfold.probability.counts import CountLikelihood
-
-Floats = npt.NDArray[np.float64]
 
 ERROR_RANGE = (0.2, 5.0)
 """Bounds of a cell's weight by error, as a multiple of the mean."""
@@ -24,7 +22,7 @@ ERROR_MEMORY = 0.9
 """How much of the running average of errors an iteration keeps."""
 
 
-def most_frequent(value_V: npt.NDArray[np.integer], times_V: npt.NDArray[np.integer]) -> int:
+def most_frequent(value_V: Whole, times_V: Whole) -> int:
     """Return the most frequent count, the smaller of two that are equally frequent.
 
     Examples
@@ -35,9 +33,7 @@ def most_frequent(value_V: npt.NDArray[np.integer], times_V: npt.NDArray[np.inte
     return int(value_V[np.argmax(times_V)])
 
 
-def distance_weights(
-    counts_N: npt.NDArray[np.integer], typical: int, theta: float, eta: float
-) -> Floats:
+def distance_weights(counts_N: Whole, typical: int, theta: float, eta: float) -> Floats:
     """Return the paper's weights, as they are in the paper.
 
     Examples
@@ -49,9 +45,7 @@ def distance_weights(
     return np.asarray(1.0 / (1.0 + eta * np.exp(-theta * distance_N**2)))
 
 
-def pearson_errors(
-    counts_N: npt.NDArray[np.integer], rate_N: Floats, likelihood: CountLikelihood
-) -> Floats:
+def pearson_errors(counts_N: Whole, rate_N: Floats, likelihood: CountLikelihood) -> Floats:
     """Return |y - mean| / sqrt(mean), the mean being the likelihood's."""
     mean_N = likelihood.mean(rate_N)
     return np.asarray(np.abs(counts_N - mean_N) / np.sqrt(np.maximum(mean_N, 1e-12)))

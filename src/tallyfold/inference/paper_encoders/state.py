@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.schemes.adam import Adam
+from tallyfold.kernels.arrays import Floats, Mask
 from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
-
-Floats = npt.NDArray[np.float64]
 
 
 class Moments(NamedTuple):
@@ -72,7 +70,7 @@ class PaperState:
         """The averaged means of every axis."""
         return [moments.mean_DK for moments in self.averages]
 
-    def averaged(self, known_M: Sequence[npt.NDArray[np.bool_]], share: float) -> PaperState:
+    def averaged(self, known_M: Sequence[Mask], share: float) -> PaperState:
         """Move the averages towards the moments of the present Gammas.
 
         A component may double on one axis and halve on another, which changes no rate; while it

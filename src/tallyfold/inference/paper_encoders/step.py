@@ -33,7 +33,6 @@ from functools import cached_property
 from typing import Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.cells.terms import CellTerms
 from tallyfold.inference.cells.training import TrainingCells
@@ -55,6 +54,7 @@ from tallyfold.inference.paper_encoders.reweighting import (
 from tallyfold.inference.paper_encoders.state import PaperState
 from tallyfold.inference.schemes.adam import Adam
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import Floats, Mask
 from tallyfold.kernels.encoder import Network
 from tallyfold.kernels.tensors import openmp
 from tallyfold.posterior.closed_sums import ClosedSums
@@ -63,7 +63,6 @@ from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.probability.counts import CountLikelihood
 from tallyfold.probability.fit_constant import fit_constant
 
-Floats = npt.NDArray[np.float64]
 T = TypeVar("T")
 
 LEARNING_RATE = 0.03
@@ -277,7 +276,7 @@ class PaperStep:
         )
 
     @cached_property
-    def _informed_M(self) -> list[npt.NDArray[np.bool_]]:
+    def _informed_M(self) -> list[Mask]:
         """Which entities the data tell something of; the others have the prior, unused."""
         return [seen_D | self.zeros_observed for seen_D in self.cells.seen]
 

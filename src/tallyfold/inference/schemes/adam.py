@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from tallyfold.kernels.arrays import Floats
+
 Named = Mapping[str, Floats]
 
 MEMORY = (0.9, 0.999)

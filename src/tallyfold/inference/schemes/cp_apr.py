@@ -18,16 +18,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaln
 
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import Floats
 from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.probability.counts import CountLikelihood
-
-Floats = npt.NDArray[np.float64]
 
 SHIFTS = 6
 """The number of sizes of a shift off zero that are tried, each a tenth of the one before."""

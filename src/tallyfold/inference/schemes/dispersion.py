@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import Floats
 from tallyfold.probability.counts import CountLikelihood
 
 DISPERSION_RANGE = (1e-3, 1e6)
@@ -19,7 +19,7 @@ DISPERSION_CELLS = 200_000
 def best_dispersion(
     cells: TrainingCells,
     likelihood: CountLikelihood,
-    mean: Sequence[npt.NDArray[np.float64]],
+    mean: Sequence[Floats],
     now: float,
     backend: str = "auto",
 ) -> float:

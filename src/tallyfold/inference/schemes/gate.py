@@ -17,19 +17,18 @@ from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.fit.loop import Phase
 from tallyfold.inference.fit.stopping import StoppingRules
+from tallyfold.kernels.arrays import Floats, Ints, Positions
 from tallyfold.kernels.margins import key_counts
 from tallyfold.posterior.closed_sums import ClosedSums, GatePairs
 from tallyfold.posterior.derived_axis import DerivedAxis, combination_keys, rows_of_keys
 from tallyfold.posterior.gamma_posterior import GammaTable
 
-Floats = npt.NDArray[np.float64]
 Axes = tuple[int, int]
 S = TypeVar("S")
 
@@ -66,7 +65,7 @@ class Gate:
         return GatePairs.of(self.axes, self.sizes, self._keys_P)
 
     @cached_property
-    def _keys_P(self) -> npt.NDArray[np.int64]:
+    def _keys_P(self) -> Ints:
         assert self.axes is not None
         keys_P, _ = key_counts(combination_keys(self.cells.indices_NM, self.axes, self.sizes))
         if self.cells.group.size > 1:
@@ -74,7 +73,7 @@ class Gate:
         return keys_P
 
     @cached_property
-    def row_N(self) -> npt.NDArray[np.int32]:
+    def row_N(self) -> Positions:
         """The pair of each of this process's cells; the last row for those without any."""
         return self.rows(self.cells.indices_NM).astype(np.int32)
 
@@ -97,7 +96,7 @@ class Gate:
             return np.full(len(self.cells), table.mean_DK[0, 0])
         return np.asarray(table.mean_DK[self.row_N, 0])
 
-    def rows(self, positions_NM: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    def rows(self, positions_NM: Positions) -> Ints:
         """Return the pair of each cell; the last row for those without any."""
         if self.pairs is None or self.axes is None:
             return np.zeros(len(positions_NM), dtype=np.int64)

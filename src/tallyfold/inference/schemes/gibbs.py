@@ -19,16 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.schemes.cavi import CAVIState
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import Floats, Whole
 from tallyfold.kernels.layout import AxisLayout
 from tallyfold.probability import gamma
 from tallyfold.probability.counts import CountLikelihood
-
-Floats = npt.NDArray[np.float64]
 
 START_SWEEPS = 20
 """A chain starts at the means that this many variational sweeps lead to."""
@@ -154,7 +152,7 @@ def draw_exposures(
     rng: np.random.Generator,
     likelihood: CountLikelihood,
     rate_N: Floats,
-    counts_N: npt.NDArray[np.integer],
+    counts_N: Whole,
     dispersion: float,
 ) -> Floats:
     """Draw how much of each cell's rate counts as seen.

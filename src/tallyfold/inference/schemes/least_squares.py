@@ -15,15 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import ValidationCells
 from tallyfold.inference.schemes.adam import Adam
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import Floats
 from tallyfold.posterior.point_factors import mean_over_seen
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

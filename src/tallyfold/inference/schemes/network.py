@@ -21,15 +21,15 @@ import numpy.typing as npt
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.schemes.adam import Adam
+from tallyfold.kernels.arrays import Array, Floats, Ints, Mask, Whole
 from tallyfold.posterior.point_factors import mean_over_seen
 from tallyfold.probability.counts import CountLikelihood
 
 if TYPE_CHECKING:
     import torch
 
-Arrays = Mapping[str, npt.NDArray[Any]]
-Cells = npt.NDArray[np.integer[Any]]
-Floats = npt.NDArray[np.float64]
+Arrays = Mapping[str, Array]
+Cells = Whole
 
 EMBEDDING_SD = 0.1
 LEAST_RATE = 1e-6
@@ -117,7 +117,7 @@ class NetworkStep:
         return _state_of(values, optimiser), total / len(order_N)
 
     def batch_loss(
-        self, values: Mapping[str, torch.Tensor], cells_NM: Cells, counts_N: npt.NDArray[np.int64]
+        self, values: Mapping[str, torch.Tensor], cells_NM: Cells, counts_N: Ints
     ) -> torch.Tensor:
         """Return the mean loss of cells: squared errors, or minus the log pmf."""
         import torch
@@ -168,8 +168,8 @@ class NetworkStep:
         return optimiser
 
     def _with_zeros(
-        self, cells_NM: Cells, counts_N: npt.NDArray[np.int64], rng: np.random.Generator
-    ) -> tuple[Cells, npt.NDArray[np.int64]]:
+        self, cells_NM: Cells, counts_N: Ints, rng: np.random.Generator
+    ) -> tuple[Cells, Ints]:
         """Add `negatives` empty cells per cell given."""
         if not self.negatives:
             return cells_NM, counts_N
@@ -187,7 +187,7 @@ class NetworkStep:
         return np.sort(cell_keys(np.concatenate(known)))
 
     @cached_property
-    def _validation_cells(self) -> tuple[Cells, npt.NDArray[np.int64]] | None:
+    def _validation_cells(self) -> tuple[Cells, Ints] | None:
         if self.held_out is None:
             return None
         rng = np.random.default_rng([self.seed, 3])
@@ -222,11 +222,9 @@ def rates(network: Arrays, cells_NM: Cells, likelihood: CountLikelihood | None) 
     return np.asarray(np.logaddexp(0.0, output_N.astype(np.float64)) + LEAST_RATE)
 
 
-def network_of(
-    state: Adam, seen: Sequence[npt.NDArray[np.bool_]], negatives: int
-) -> dict[str, npt.NDArray[Any]]:
+def network_of(state: Adam, seen: Sequence[Mask], negatives: int) -> dict[str, Array]:
     """Return the parameters; embeddings never trained, and one more, are the mean of the others."""
-    network: dict[str, npt.NDArray[Any]] = dict(state.values)
+    network: dict[str, Array] = dict(state.values)
     for axis, seen_D in enumerate(seen):
         trained_D = seen_D | (negatives > 0)  # empty cells are drawn among all entities
         table = mean_over_seen(network[f"embedding_{axis}"].astype(np.float64), trained_D)

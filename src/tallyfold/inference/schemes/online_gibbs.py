@@ -27,7 +27,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import logsumexp
 
 from tallyfold.inference.cells.training import TrainingCells
@@ -44,10 +43,9 @@ from tallyfold.inference.schemes.gibbs import (
     with_draw,
 )
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.probability import gamma
 from tallyfold.probability.counts import CountLikelihood
-
-Floats = npt.NDArray[np.float64]
 
 BATCHES = 4
 """What random numbers are for, after those of `gibbs`."""
@@ -58,7 +56,7 @@ LOG_LEAST, LOG_MOST = float(np.log(LEAST)), float(np.log(MOST))
 class Batch(TrainingCells):
     """Some of the training cells."""
 
-    def __init__(self, cells: TrainingCells, chosen_B: npt.NDArray[np.int64]) -> None:
+    def __init__(self, cells: TrainingCells, chosen_B: Ints) -> None:
         self.shape = cells.shape
         self.indices_NM = np.asfortranarray(cells.indices_NM[chosen_B])
         self.counts_N = cells.counts_N[chosen_B]
@@ -210,7 +208,7 @@ class OnlineGibbsStep:
         start, stop = number * n_cells // n_batches, (number + 1) * n_cells // n_batches
         return Batch(self.cells, self._order(turn)[start:stop])
 
-    def _shuffle(self, turn: int) -> npt.NDArray[np.int64]:
+    def _shuffle(self, turn: int) -> Ints:
         rng = np.random.default_rng([self.seed, turn, 0, BATCHES])
         return rng.permutation(len(self.cells.counts_N))
 

@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tallyfold.inference.cells.parts import Ints, ranges, sample_entities
+from tallyfold.inference.cells.parts import ranges, sample_entities
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.schemes.cavi import CAVIState, CAVIStep
 from tallyfold.inference.schemes.factor_prior import FactorPrior
+from tallyfold.kernels.arrays import Ints
 from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
 
 ROUNDS = 3

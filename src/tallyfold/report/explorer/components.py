@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
 from tallyfold.evaluation.scaling import component_places
+from tallyfold.kernels.arrays import Ints
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
 from tallyfold.models.explaining import beyond_main_effects, clearest_cells
@@ -71,7 +71,7 @@ def components_entry(model: CountModel, train: CountTensor | None) -> dict[str, 
     }
 
 
-def _counted(train: CountTensor | None, axis: Axis) -> npt.NDArray[np.int64] | None:
+def _counted(train: CountTensor | None, axis: Axis) -> Ints | None:
     """Return how often each label of a model's axis was counted in the training data."""
     if train is None or axis.name not in train.names:
         return None
@@ -80,7 +80,7 @@ def _counted(train: CountTensor | None, axis: Axis) -> npt.NDArray[np.int64] | N
 
 
 def examples_entry(
-    model: CountModel, factors: Factors, train: CountTensor, number_K: npt.NDArray[np.int64]
+    model: CountModel, factors: Factors, train: CountTensor, number_K: Ints
 ) -> dict[str, Any]:
     """Return the training cells that show each component best, and among how many."""
     rows = np.arange(train.nnz)

@@ -12,10 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.data.ordering import MOST_NUMBERS, places_of
+from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.posterior.factors import Factors
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 LEVEL = 0.9
 """Of the intervals on the page; that of `Factors.components`."""

@@ -6,19 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import LabelError
 from tallyfold.evaluation.metrics import METRICS, coverage, scores_of
 from tallyfold.evaluation.predictions import Predictions
+from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
 from tallyfold.models.constant import Constant
 from tallyfold.models.main_effects import MainEffects
 from tallyfold.report.explorer.entities import rounded
-
-Floats = npt.NDArray[np.float64]
 
 SCORES = {
     "mae-mean": "MAE, mean",
@@ -187,7 +185,7 @@ def occurrence_groups(predictions: Predictions) -> list[list[float | None]] | No
     return [[rounded(float(part[g] / cells_G[g])) for part in (said_G, seen_G)] for g in kept]
 
 
-def _groups(mean_N: Floats, counts_N: npt.NDArray[np.int64]) -> list[list[float | None]]:
+def _groups(mean_N: Floats, counts_N: Ints) -> list[list[float | None]]:
     """Return, for cells in order of their predicted mean, mean predictions and mean counts."""
     n_groups = min(N_GROUPS, len(np.unique(mean_N)))
     parts = np.array_split(np.argsort(mean_N, kind="stable"), n_groups)

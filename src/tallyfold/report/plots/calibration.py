@@ -8,10 +8,11 @@ import numpy as np
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError
+from tallyfold.kernels.arrays import Floats
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model, counts_like
 from tallyfold.models.parameters import check_parameters, integer
-from tallyfold.report.plots.style import COLOURS, PALE_INK, Floats, drawing, finish
+from tallyfold.report.plots.style import COLOURS, PALE_INK, drawing, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.ordering import MOST_NUMBERS, are_names, places_of
 from tallyfold.errors import DataError, ParameterError
+from tallyfold.kernels.arrays import Array
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model
 from tallyfold.models.parameters import check_parameters, number
@@ -254,7 +254,7 @@ def _draw_course(
     return f" (bands: {percent(level)} intervals)" if (posterior.sd(axis) > 0).any() else ""
 
 
-def _write_places(ax: Axes, labels: list[str], place_D: npt.NDArray[Any], most: int) -> None:
+def _write_places(ax: Axes, labels: list[str], place_D: Array, most: int) -> None:
     """Write names of months and days, and whole numbers if they are few; leave the rest."""
     whole = place_D.dtype.kind == "f" and bool(np.all(place_D == np.round(place_D)))
     if len(place_D) > FEW or not (whole or are_names(labels)):

@@ -9,6 +9,7 @@ import numpy as np
 
 from tallyfold.errors import ParameterError
 from tallyfold.evaluation import profiles
+from tallyfold.kernels.arrays import Floats
 from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import check_parameters, integer
 from tallyfold.posterior.component_names import in_words
@@ -148,7 +149,7 @@ def factor_profile(
 
 def _shares(
     model: CountModel, axis: str, label: Any, level: float
-) -> tuple[style.Floats, style.Floats, style.Floats]:
+) -> tuple[Floats, Floats, Floats]:
     """Return mean, low and high of the share of an entity's rate that each component has."""
     frame = profiles.profile(model, axis, label, level=level).sort_values("component")
     share_K, mean_K, low_K, high_K = frame[["share", "mean", "low", "high"]].to_numpy().T

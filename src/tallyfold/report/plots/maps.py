@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallyfold.evaluation.scaling import component_places
+from tallyfold.kernels.arrays import Floats
 from tallyfold.models.base import CountModel
 from tallyfold.models.parameters import NONE, check_parameters, integer
 from tallyfold.report.plots import style
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-Floats = style.Floats
 DIMENSION = "dimension (Hellinger distance)"
 LARGEST = 2600
 """The area of a component that has the whole rate, in square points."""

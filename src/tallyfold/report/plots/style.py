@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tallyfold.data.events import read_columns
 from tallyfold.data.request import Request
 from tallyfold.errors import DataError, ParameterError
+from tallyfold.kernels.arrays import Floats
 from tallyfold.report.plots.legible import LONGEST, legible
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.legend import Legend
 
-Floats = npt.NDArray[np.float64]
 Panels = npt.NDArray[np.object_]
 """Axes of a figure with several panels, in reading order."""
 
