@@ -12,8 +12,6 @@ from tallyfold.models import count_groups
 from tallyfold.posterior.point_factors import _say_one_draw
 from tallyfold.posterior.sampled_factors import matching_components
 
-pytestmark = pytest.mark.usefixtures("brief_heads")
-
 TENSOR = tf.simulate(
     (12, 10, 6), 2, density=0.5, random_state=0, axes=["who", "what", "day"]
 ).tensor
