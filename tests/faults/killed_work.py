@@ -46,7 +46,7 @@ def save(folder: Path, seed: int) -> int:
             assert any(np.array_equal(found, known) for known in said)
             assert not list((folder / "m").glob(".writing-*"))  # cleared by loading
 
-    return kill_at_random(again_and_again, check, 0.1, 25, seed)
+    return kill_at_random(again_and_again, check, 0.1, 12, seed)
 
 
 def counts(folder: Path, seed: int) -> int:
@@ -67,7 +67,7 @@ def counts(folder: Path, seed: int) -> int:
             except FormatError as error:  # killed between the file and its axes
                 assert_clear(error, "holds the axes of another file")
 
-    return kill_at_random(again_and_again, check, 0.2, 8, seed)
+    return kill_at_random(again_and_again, check, 0.2, 6, seed)
 
 
 def fit(folder: Path, seed: int) -> int:
@@ -93,7 +93,7 @@ def _killed_fit(name: str, folder: Path, seed: int) -> int:
     whole = seconds_of(
         lambda: type(model)(**model.get_params()).fit(TENSOR, checkpoint=folder / "w", every=1)
     )
-    killed = kill_at_random(resumed, lambda: None, whole / 2, 8, seed)
+    killed = kill_at_random(resumed, lambda: None, whole / 2, 5, seed)
     in_fork(check)
     return killed
 
@@ -117,7 +117,7 @@ def tune(folder: Path, seed: int) -> int:
         pd.testing.assert_frame_equal(found, whole)
 
     whole = seconds_of(lambda: search("whole.db"))
-    killed = kill_at_random(search, lambda: None, whole / 2, 4, seed)
+    killed = kill_at_random(search, lambda: None, whole / 2, 3, seed)
     in_fork(check)
     return killed
 
@@ -146,7 +146,7 @@ def reproduce(folder: Path, seed: int) -> int:
 
     in_fork(lambda: tf.write_counts(TENSOR, folder / "tensors" / "mine.parquet"))
     whole = seconds_of(lambda: run("whole"))
-    killed = kill_at_random(run, lambda: None, whole / 2, 4, seed)
+    killed = kill_at_random(run, lambda: None, whole / 2, 3, seed)
     in_fork(run)
     in_fork(check)
     return killed

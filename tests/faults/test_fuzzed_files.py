@@ -20,7 +20,7 @@ from tallyfold.errors import DroppedWarning, TallyfoldError
 
 ROOT = Path(__file__).parents[2]
 BOUNDED = settings(
-    max_examples=30,
+    max_examples=15,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -51,7 +51,7 @@ def read(file, *given, **more) -> None:
     assert all(len(axis) for axis in tensor.axes)
 
 
-@pytest.mark.parametrize(("kind", "times"), [("tables", 5), ("raw files", 60), ("databases", 20)])
+@pytest.mark.parametrize(("kind", "times"), [("tables", 3), ("raw files", 40), ("databases", 15)])
 def test_damaged_files_are_read_or_refused(kind, times, tmp_path):
     program = Path(__file__).with_name("damaged_reads.py")
     command = [sys.executable, "-X", "faulthandler", str(program), kind, str(tmp_path), "0"]

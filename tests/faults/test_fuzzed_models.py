@@ -183,7 +183,7 @@ def used(model, tensor) -> None:
 def test_a_changed_model_is_refused_or_predicts(name, folders, small, tmp_path):
     rng, seen = np.random.default_rng(1), Counter()
     document, arrays = folders[name]
-    for _ in range(60):
+    for _ in range(30):
         whole = rng.random() < 0.5
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of casts
@@ -201,7 +201,7 @@ def test_a_changed_model_is_refused_or_predicts(name, folders, small, tmp_path):
             continue
         used(model, simulate_pairs((20, 15, 10)).tensor if name == "combinations" else small)
         seen["loaded"] += 1
-    assert min(seen["refused"], seen["loaded"]) > 5, seen
+    assert min(seen["refused"], seen["loaded"]) > 2, seen
 
 
 @settings(
@@ -297,7 +297,7 @@ def resumed(small, tmp_path):
 def test_a_changed_course_in_a_checkpoint_is_refused_or_goes_on(run, small, tmp_path):
     document, arrays = run
     rng, seen = np.random.default_rng(0), Counter()
-    for _ in range(60):
+    for _ in range(40):
         keys = ("history", "best", "phase", "before")
         inside = changed_document({"course": {key: document[key] for key in keys}}, rng)
         course = inside.get("course")

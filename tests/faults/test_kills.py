@@ -23,7 +23,7 @@ SILENT = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
 @pytest.mark.parametrize(
-    ("work", "least"), [("save", 20), ("counts", 6), ("fit", 5), ("tune", 1), ("reproduce", 1)]
+    ("work", "least"), [("save", 10), ("counts", 5), ("fit", 3), ("tune", 1), ("reproduce", 1)]
 )
 def test_work_that_is_killed_again_and_again_comes_to_the_same_end(work, least, tmp_path):
     """`killed_work` says what must hold; here it is only seen that there were kills enough."""

@@ -23,7 +23,7 @@ QUICK = {"n_components": 1, "max_iter": 2, "backend": "numpy", "validation": Non
 
 
 @pytest.mark.parametrize(
-    ("work", "savers", "rounds"), [("model", 2, 10), ("model", 4, 8), ("counts", 2, 4)]
+    ("work", "savers", "rounds"), [("model", 2, 5), ("model", 4, 5), ("counts", 2, 3)]
 )
 def test_savers_and_readers_lose_nothing_and_see_no_damage(work, savers, rounds, tmp_path):
     """`two_savers` says what must hold; it ends with an error if it does not."""

@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
 from tallyfold.errors import ParameterError, ShapeError
 from tallyfold.probability import COUNTS, CountMixture
 from tallyfold.probability import mixture as mixture_module
+from tallyfold.probability.log_mean import log_mean
 
 every = pytest.mark.parametrize("likelihood", COUNTS.values(), ids=lambda c: c.name)
 
@@ -92,3 +93,11 @@ def test_no_cells_and_bad_input():
         make(COUNTS["poisson", True]).interval(1.0)
     with pytest.raises(ParameterError, match="`p`"):
         make(COUNTS["poisson", True]).quantile(-0.1)
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (7, 40), (16, 1)])
+def test_a_log_mean_has_the_bits_of_scipy(shape):
+    log_SN = np.random.default_rng(0).normal(0, 30, shape).round(1)
+    log_SN[-1, 0] = -np.inf
+    expected = special.logsumexp(log_SN, axis=0) - np.log(len(log_SN))
+    assert np.array_equal(log_mean(log_SN), expected)

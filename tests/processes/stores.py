@@ -1,7 +1,4 @@
-"""Processes that read a store in ranges of their own, and what they must agree on. As a script."""
-
-import sys
-from pathlib import Path
+"""Processes that read a store in ranges of their own, and what they must agree on."""
 
 import numpy as np
 import pytest
@@ -56,7 +53,3 @@ def numbers_of_fit(name, part, whole):
     found = numbers_of(model) if len(whole.axis("axis_0")) == 30 else {}
     found["predicted"] = model.predict(whole)
     return found
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

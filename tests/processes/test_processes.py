@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.processes import fits, quarrels, stores
+from tests.processes import fits, stores
 
 import tallyfold as tf
 from tallyfold.cli import main
@@ -19,40 +20,49 @@ from tallyfold.inference.distributed.process_group import ALONE
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "TALLYFOLD_THREADS": "1"}
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+FITS_IN = {2: list(fits.FITS), 3: fits.QUICK}
+"""Which fits so many processes share; three of them read stores, too."""
 PATIENCE = 240
 """Seconds that a command may take before the test gives up."""
 
 
-@pytest.mark.parametrize(("number", "names"), [(2, list(fits.FITS)), (4, fits.QUICK)])
-def test_many_processes_leave_what_one_leaves(number, names, tmp_path):
-    """The script itself checks that all of them left the same bits."""
-    command = [*TORCHRUN, str(number), fits.__file__, str(tmp_path), *names]
-    subprocess.run(command, check=True, env=ENVIRONMENT, timeout=PATIENCE)
+@pytest.fixture(scope="module")
+def run_in(tmp_path_factory):
+    """Give the folder in which so many processes have left what they did, started once."""
+
+    @cache
+    def run(number):
+        """The scripts themselves check what all processes must agree on."""
+        folder = tmp_path_factory.mktemp("together")
+        for longest in stores.LONGEST if number == 3 else ():
+            tf.write_store(stores.tensor(longest), folder / f"store-{longest}", shards=4)
+        command = [*TORCHRUN, str(number), str(Path(__file__).with_name("together.py")), folder]
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = ENVIRONMENT | {"PYTHONPATH": path}
+        done = subprocess.run(command, env=environment, timeout=PATIENCE, stderr=subprocess.PIPE)
+        assert done.returncode == 0, done.stderr.decode()
+        return folder
+
+    return run
+
+
+@pytest.mark.parametrize("number", FITS_IN)
+def test_many_processes_leave_what_one_leaves(number, run_in):
+    """Two of them are also given different things, which all refuse alike: see `quarrels`."""
     whole = fits.tensor()
-    for name in names:
-        found, alone = np.load(tmp_path / f"{name}.npz"), fits.numbers_of(fits.fitted(name, whole))
+    for name in FITS_IN[number]:
+        found = np.load(run_in(number) / f"{name}-{number}.npz")
+        alone = fits.numbers_of(fits.fitted(name, whole))
         assert set(found) == set(alone)
         for key, value in alone.items():
             words = f"{name}: {key}"
             np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-9, err_msg=words)
 
 
-def test_processes_that_were_given_different_things_are_refused_alike():
-    command = [*TORCHRUN, "2", quarrels.__file__]
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = ENVIRONMENT | {"TALLYFOLD_PROCESS_TIMEOUT": "4", "PYTHONPATH": path}
-    subprocess.run(command, check=True, env=environment, timeout=PATIENCE)
-
-
-def test_processes_read_their_own_ranges_of_a_store_and_leave_what_one_leaves(tmp_path):
-    for longest in stores.LONGEST:
-        tf.write_store(stores.tensor(longest), tmp_path / f"store-{longest}", shards=4)
-    command = [*TORCHRUN, "3", stores.__file__, str(tmp_path)]
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    subprocess.run(command, check=True, env=ENVIRONMENT | {"PYTHONPATH": path}, timeout=PATIENCE)
+def test_processes_read_their_own_ranges_of_a_store_and_leave_what_one_leaves(run_in):
     for longest in stores.LONGEST:
         for name in stores.NAMES:
-            found = np.load(tmp_path / f"{name}-{longest}.npz")
+            found = np.load(run_in(3) / f"{name}-{longest}.npz")
             whole = stores.tensor(longest)
             alone = stores.numbers_of_fit(name, whole, whole)
             for key, value in alone.items():
@@ -163,7 +173,7 @@ def test_the_command_line_shares_a_store(events, tmp_path):
     """One process gives the bits of the plain file, two the same model; the second reads a half."""
     place, names = tmp_path / "store", ["axis_0", "axis_1", "axis_2"]
     tf.write_store(events, place, names, "count", shards=4)
-    more = ["--model", "bptf", "--components", "3", "--max-iter", "20", "--zeros", "missing"]
+    more = ["--model", "bptf", "--components", "3", "--max-iter", "20"]  # zeros: by the counts
     fit_here(events, tmp_path / "plain", *more, iterations=20)
     words = ["fit", str(place), *more, "--set", "tol=0", "--set", "validation=none"]
     with pytest.raises(SystemExit):
@@ -176,22 +186,12 @@ def test_the_command_line_shares_a_store(events, tmp_path):
     arrays = plain.fitted_.arrays()
     assert all(array.tobytes() == one.fitted_.arrays()[n].tobytes() for n, array in arrays.items())
     assert two.axes_ == one.axes_
+    assert two.fitted_.parameters["zeros"] == "observed"
     for axis in one.posterior_.names:
         np.testing.assert_allclose(two.posterior_.mean(axis), one.posterior_.mean(axis), rtol=1e-8)
     again = ran([*command, "--processes", "2", "--resume"])
     assert again.returncode == 0, again.stderr
     assert again.stdout.count("this fit is finished") == 1
-    short = [
-        "--model",
-        "bptf",
-        "--max-iter",
-        "2",
-        "--processes",
-        "2",
-    ]  # zeros are decided by counts
-    decided = ran([*command[:5], *short, "--out", str(tmp_path / "three")])
-    assert decided.returncode == 0, decided.stderr
-    assert tf.load(tmp_path / "three").fitted_.parameters["zeros"] == "observed"
     (place / "part-00003.parquet").write_bytes(b"x" * 10)
     broken = ran([*command, "--processes", "2", "--overwrite"])
     assert broken.returncode == 2
@@ -211,7 +211,7 @@ def test_bad_input_is_said_once_and_ends_with_code_2(events, tmp_path):
 def test_a_process_that_dies_stops_the_others_and_the_run_goes_on_in_another_number(
     events, tmp_path
 ):
-    iterations = 500
+    iterations = 200
     process = started(
         fit_command(events, tmp_path / "died", "--processes", "2", iterations=iterations)
     )

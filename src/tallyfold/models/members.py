@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
 
 from tallyfold.errors import InterruptedWarning
 from tallyfold.models.fitted import Fitted
 from tallyfold.probability.categorical import mixed_categorical
 from tallyfold.probability.distribution import CountDistribution
 from tallyfold.probability.hurdle import HurdleCounts
+from tallyfold.probability.log_mean import log_mean
 from tallyfold.probability.mixture import CountMixture, mixed
 
 Positions = npt.NDArray[np.int32]
@@ -66,5 +66,4 @@ def mixed_predictive(members: Sequence[Fitted], positions: Positions) -> CountDi
     amount: CountDistribution = mixed(given) if by_rates else mixed_categorical(given)  # type: ignore[arg-type]
     if not zeros:
         return amount
-    log_zero_N = np.asarray(logsumexp(zeros, axis=0) - np.log(len(zeros)))
-    return HurdleCounts(log_zero_N, amount)
+    return HurdleCounts(log_mean(np.array(zeros)), amount)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from scipy.special import logsumexp
 
 from tallyfold.errors import ParameterError, ShapeError
 from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.probability.counts import COUNTS, CountLikelihood, mixture_quantile
 from tallyfold.probability.distribution import CountDistribution
+from tallyfold.probability.log_mean import log_mean
 from tallyfold.probability.tails import log_at_least, log_at_most
 
 BLOCK = 2**18
@@ -56,13 +56,7 @@ class CountMixture(CountDistribution):
 
     def log_pmf(self, y_N: ArrayLike) -> Floats:
         """Return the log of the predictive pmf at one count per cell."""
-        log_n_draws = np.log(len(self.rate_SN))
-
-        def log_pmf(y_B: Floats, rate_SB: Floats, r_SB: Floats) -> Floats:
-            log_SB = self.likelihood.log_pmf(y_B, rate_SB, r_SB)
-            return np.asarray(logsumexp(log_SB, axis=0) - log_n_draws)
-
-        return self.by_block(log_pmf, y_N)
+        return self.by_block(lambda *block: log_mean(self.likelihood.log_pmf(*block)), y_N)
 
     def cdf(self, y_N: ArrayLike) -> Floats:
         """Return the predictive probability of a count of at most y."""

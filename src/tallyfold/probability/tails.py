@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 from tallyfold.kernels.arrays import Floats
 from tallyfold.probability.counts import CountLikelihood
+from tallyfold.probability.log_mean import log_mean
 
 if TYPE_CHECKING:
     from tallyfold.probability.mixture import CountMixture
@@ -60,7 +60,7 @@ def _log_tail(mixture: CountMixture, y_N: ArrayLike, upper: bool) -> Floats:
         log_B = np.log(np.where(far_B, 1.0, tail_B))
         if far_B.any():
             far_SF = _log_series(likelihood, y_B[far_B], rate_SB[:, far_B], r_SB[:, far_B], upper)
-            log_B[far_B] = logsumexp(far_SF, axis=0) - np.log(len(far_SF))
+            log_B[far_B] = log_mean(far_SF)
         return log_B
 
     return mixture.by_block(log_tail, y_N)
