@@ -12,7 +12,7 @@ from tallyfold.inference.head import step as head_step
 from tallyfold.inference.head.cells import HeadCells
 from tallyfold.inference.head.recipe import LEAST, SMALL, Recipe, recipe_for
 from tallyfold.inference.head.step import HeadStep, ResidualStep, head_phases, surely_better
-from tallyfold.inference.head.training import _rows, held_out_rows
+from tallyfold.inference.head.training import _rows, decorrelation, held_out_rows
 
 QUICK = Recipe(n_hidden=8, batch=256, steps=300, looks=6, rate=1e-2, patience=None)
 """A short training of two members and two stages."""
@@ -104,6 +104,14 @@ def test_batches_pass_over_the_held_out_rows():
         rows = _rows(start, 5, held_out)
         found = np.arange(30)[rows].tolist()
         assert found == others[start : start + 5]
+
+
+def test_steps_are_taken_in_inputs_that_are_nearly_uncorrelated():
+    x_ND = np.random.default_rng(0).standard_normal((5_000, 3)).astype(np.float32)
+    x_ND[:, 1] += 3 * x_ND[:, 0]
+    turned_ND = x_ND @ decorrelation(x_ND)
+    assert np.abs(np.corrcoef(x_ND.T) - np.eye(3)).max() > 0.9
+    assert turned_ND.T @ turned_ND / len(x_ND) == pytest.approx(np.eye(3), abs=0.3)
 
 
 def test_a_member_learns_nothing_from_the_cells_it_is_scored_on(quick):

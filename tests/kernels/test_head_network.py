@@ -9,6 +9,8 @@ from tallyfold.kernels.head_network import (
     expectations,
     loss_gradient,
     probabilities,
+    rectify,
+    stop_at_zeros,
 )
 
 N_INPUTS, N_HIDDEN, N_SHAPES, N_BINS = 5, 4, 6, 7
@@ -47,6 +49,23 @@ def test_probabilities_and_gradient_agree_with_autograd():
     assert gradient_P == pytest.approx(params.grad.numpy(), rel=1e-9, abs=1e-12)
     prob_NB = probabilities(network, params_P, x_ND)
     assert prob_NB == pytest.approx(np.exp(log_prob.detach().numpy()), rel=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_both_back_ends_rectify_to_the_same_bits(dtype):
+    rng = np.random.default_rng(2)
+    sums_NH, slope_NH = rng.standard_normal((2, 9, 5)).astype(dtype)
+    b_H = rng.standard_normal(5).astype(dtype)
+    sums_NH[3] = -b_H  # exactly zero
+    found = []
+    for backend in ("numpy", "numba"):
+        hidden_NH, stopped_NH = sums_NH.copy(), slope_NH.copy()
+        rectify(hidden_NH, b_H, backend=backend)
+        stop_at_zeros(stopped_NH, hidden_NH, backend=backend)
+        found.append((hidden_NH, stopped_NH))
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other)
+    assert np.array_equal(found[1][1] != 0, sums_NH + b_H > 0)
 
 
 def test_expectations_are_those_of_the_members_probabilities():

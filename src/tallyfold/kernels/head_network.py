@@ -7,12 +7,14 @@ Training goes through BLAS, prediction by products in a fixed order: a row gives
 beside any others. Both are in the type of the inputs: float32 in fits.
 """
 
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tallyfold.kernels.arrays import Ints
+from tallyfold.kernels.backends import announce_compilation, chosen_backend
 from tallyfold.kernels.row_products import row_products
 
 Singles = NDArray[np.float32]
@@ -21,6 +23,8 @@ BLOCK = 4096
 """Rows that are predicted at once: they stay in the cache."""
 AT_ONCE = 1024
 """As many for BLAS."""
+SMALL_WORK = 10_000
+"""Hidden units times rows below which ``"auto"`` means NumPy."""
 
 
 class HeadNetwork(NamedTuple):
@@ -85,8 +89,7 @@ def probabilities(network: HeadNetwork, params_P: Singles, x_ND: Singles) -> Sin
 def _predicted(x_ND: Singles, w1: Singles, b1: Singles, out: Singles, b: Singles) -> Singles:
     """Return the probabilities of bins; nothing here depends on where a row stands."""
     hidden_NH = row_products(x_ND, w1)
-    hidden_NH += b1
-    np.maximum(hidden_NH, 0, out=hidden_NH)
+    rectify(hidden_NH, b1)
     prob_NB = row_products(np.hstack([hidden_NH, x_ND]), out)
     prob_NB += b
     prob_NB -= prob_NB.max(axis=1, keepdims=True)
@@ -138,9 +141,33 @@ def loss_gradient(
     by_out = np.concatenate([slope_BN @ hidden_NH, slope_BN @ x_ND], axis=1)
     np.matmul(by_out.T, network.shapes_QB.T, out=g2)
     by_hidden_NH = slope_BN.T @ layers.out[: network.n_hidden].T
-    by_hidden_NH *= hidden_NH > 0
+    stop_at_zeros(by_hidden_NH, hidden_NH)
     np.matmul(x_ND.T, by_hidden_NH, out=g1)
     np.matmul(one_N, by_hidden_NH, out=gb1)
+
+
+def rectify(hidden_NH: Singles, b_H: Singles, *, backend: str = "auto") -> None:
+    """Add biases, and put zero where the sum is below."""
+    if _compiled(hidden_NH, backend):
+        import_module("tallyfold.kernels.fused.head_network").rectify(hidden_NH, b_H)
+        return
+    hidden_NH += b_H
+    np.maximum(hidden_NH, 0, out=hidden_NH)
+
+
+def stop_at_zeros(slope_NH: Singles, hidden_NH: Singles, *, backend: str = "auto") -> None:
+    """Put zero where a hidden unit is zero."""
+    if _compiled(slope_NH, backend):
+        import_module("tallyfold.kernels.fused.head_network").stop_at_zeros(slope_NH, hidden_NH)
+        return
+    slope_NH *= hidden_NH > 0
+
+
+def _compiled(array: Singles, backend: str) -> bool:
+    compiled = chosen_backend(backend, small=array.size < SMALL_WORK) != "numpy"
+    if compiled:
+        announce_compilation()
+    return compiled
 
 
 class _Layers(NamedTuple):
@@ -162,8 +189,7 @@ def _forward(
 ) -> tuple[Singles, Singles]:
     """Return the hidden layer, and the probabilities of bins: a row per bin, which sums faster."""
     hidden_NH = x_ND @ w1
-    hidden_NH += b1
-    np.maximum(hidden_NH, 0, out=hidden_NH)
+    rectify(hidden_NH, b1)
     prob_BN = out[: len(b1)].T @ hidden_NH.T
     prob_BN += out[len(b1) :].T @ x_ND.T
     prob_BN += b[:, None]

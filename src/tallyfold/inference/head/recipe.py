@@ -34,9 +34,9 @@ class Recipe:
     n_members: int = 2
     held_out: float = 0.1
     batch: int = 1024
-    steps: int = 4000
+    steps: int = 1600
     looks: int = 25
-    rate: float = 5e-3
+    rate: float = 1e-2
     decay: float = 3e-4
     warm_up: int = 100
     first_scale: float = 0.01
@@ -57,8 +57,12 @@ LEAST = 50
 
 
 def second_recipe(first: Recipe) -> Recipe:
-    """Return how to train a second stage, which begins where the first one ended."""
-    return replace(first, steps=first.steps // 2, rate=first.rate / 2, decay=first.decay / 2)
+    """Return how to train a second stage, which begins where the first one ended.
+
+    Its score falls at first, while the rate is high: patience would end it too soon.
+    """
+    steps, rate = first.steps // 2, first.rate / 4
+    return replace(first, steps=steps, rate=rate, decay=first.decay / 2, patience=None)
 
 
 def recipe_for(n_cells: int) -> Recipe:
@@ -73,8 +77,10 @@ def recipe_for(n_cells: int) -> Recipe:
             n_hidden=8, n_members=5, held_out=0.2, batch=128, steps=600, looks=30, rate=3e-3,
             decay=3e-3, warm_up=50, first_scale=0.0, patience=None, residuals=False,
         )  # fmt: skip
-    decay = float(np.clip(50 / n_cells, 3e-4, 5e-3))
+    if n_cells < 60_000:
+        decay = float(np.clip(50 / n_cells, 3e-4, 5e-3))
+        return Recipe(n_hidden=32, batch=512, steps=2000, rate=5e-3, decay=decay)
+    decay = max(200 / n_cells, 3e-4)
     if n_cells < 200_000:
-        hidden = 64 if n_cells >= 60_000 else 32
-        return Recipe(n_hidden=hidden, batch=512, steps=3000, decay=decay)
+        return Recipe(batch=512, steps=2000, decay=decay)
     return Recipe(decay=decay)

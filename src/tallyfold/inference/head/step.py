@@ -19,8 +19,10 @@ from tallyfold.inference.head.training import (
     MOST_LOOKED_AT,
     Member,
     advance,
+    decorrelation,
     first_member,
     held_out_rows,
+    turn,
     widened,
 )
 from tallyfold.kernels.blas import side_by_side
@@ -91,7 +93,10 @@ class HeadStep:
 
     def start(self, before: Any) -> HeadState:
         """Begin with networks that predict the histogram of all counts."""
-        return HeadState(before, (), self._first_members(self.cells.head))
+        members, z_ND = self._first_members(self.cells.head), self._own_inputs[1]
+        for member in members:
+            turn(self._network(z_ND), member.params_P, decorrelation(z_ND))
+        return HeadState(before, (), members)
 
     def _first_members(self, head: CountHead, n_further: int = 0) -> tuple[Member, ...]:
         n_inputs = len(head.tables) * (head.n_functions + n_further)
@@ -105,14 +110,14 @@ class HeadStep:
     def advance(self, state: HeadState, iteration: int) -> tuple[HeadState, float]:
         """Train up to the next look; the objective is the score."""
         z_ND = self.inputs(state)[1]
-        network = self._network(z_ND)
+        network, turn_DD = self._network(z_ND), decorrelation(z_ND)
         first_step = (iteration - 1) * self.recipe.steps_per_look
 
         def train(number: int) -> tuple[Member, Floats]:
             held_out = self.held_out_rows(number)
             member = advance(
-                state.members[number], network, z_ND, self.cells.drawn_bin_N, held_out, self.recipe,
-                first_step,
+                state.members[number], network, turn_DD, z_ND, self.cells.drawn_bin_N, held_out,
+                self.recipe, first_step,
             )  # fmt: skip
             looked_at = slice(held_out.start, min(held_out.stop, held_out.start + MOST_LOOKED_AT))
             bin_N = self.cells.drawn_bin_N[looked_at]
