@@ -84,7 +84,7 @@ def run(folder: Path, rows: Path, logs, models, origins: int) -> None:
             {label: MODELS[label]() for label in models},
             horizon=LOGS[name].horizon,
             origins=origins,
-            n_cells=30_000,
+            n_cells=10_000,
             folder=rows / name,
             announce=lambda fit: print(
                 f"{fit.number}/{fit.of} {fit.origin} {fit.model}", flush=True

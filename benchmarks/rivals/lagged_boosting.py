@@ -1,7 +1,7 @@
 """The next period by LightGBM on lags: what the network of the dynamic model sees, in trees.
 
-Trees are trained, untuned, on cells of the last training periods, empty ones with weights; beside
-the inputs of the network they see the logit of the smoothed past. How many is that model's.
+Trees are trained, untuned, on cells of the last training periods, empty ones with weights. How many
+is the smoothed past's.
 """
 
 from dataclasses import replace
@@ -47,7 +47,7 @@ class LaggedBoosting(SmoothedPast):
     def _inputs(self, asked):
         forecaster = self.fitted_.forecaster
         past_N = logit(forecaster.rates.log_zero(forecaster.history, asked))
-        return np.column_stack([network_inputs(forecaster.history, asked), past_N])
+        return network_inputs(forecaster.history, asked, past_N)
 
     def forecast(self, horizon):
         ahead = super().forecast(horizon)

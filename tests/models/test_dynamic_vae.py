@@ -33,7 +33,7 @@ def test_time_is_chosen_and_said(tensor, caplog):
 def test_its_forecast_is_that_of_what_it_remembers(model, tensor, tmp_path):
     ahead = model.forecast(2)
     cells = pairs(tensor, N_DAYS + 1)
-    alone = tf.SmoothedPast().fit(tensor).forecast(2)
+    alone = tf.SmoothedPast(network="auto").fit(tensor).forecast(2)
     assert np.array_equal(ahead.probability(cells), alone.probability(cells))
     assert isinstance(ahead, tf.SmoothedPast)
     model.save(tmp_path / "m")

@@ -115,6 +115,36 @@ def test_the_spread_of_a_walking_level_grows_with_distance():
     assert deviations == sorted(deviations)
 
 
+def test_draws_of_a_period_share_its_level():
+    tensor = days(walk=0.25)
+    model, cells = tf.SmoothedPast().fit(tensor).forecast(2), pairs(tensor, N_DAYS)
+    draws_nN = model.sample(cells, 1_000)
+    total_n = draws_nN.sum(axis=1)
+    assert total_n.mean() == pytest.approx(model.predict(cells).sum(), rel=0.15)
+    alone = np.sqrt(np.sum(draws_nN.var(axis=0)))
+    assert total_n.std() > 1.5 * alone  # cells by themselves would say much less
+
+
+def test_a_network_sees_what_a_rate_cannot_say():
+    """Pairs come nearly every day until they end: two days without one say more than the sum."""
+    rng = np.random.default_rng(0)
+    last = rng.integers(-10, 30, (30, 20))
+    on = (np.arange(20) <= last[..., None]) & (rng.random((30, 20, 20)) < 0.9)
+    axes = [tf.Axis("a", list(range(30))), tf.Axis("b", list(range(20)))]
+    axes.append(tf.Axis("day", list(range(20)), tf.AxisOrder("ordered")))
+    cells = np.argwhere(on)
+    tensor = tf.CountTensor(axes, cells, np.ones(len(cells), int))
+    comes = np.ravel(last >= 20)
+    next_day = np.column_stack([np.argwhere(last > -99), np.full(last.size, 20)])
+    told = []
+    for network in ("none", "auto"):
+        model = tf.SmoothedPast(network=network).fit(tensor)
+        chance = model.forecast(1).probability(next_day)
+        told.append(np.mean(np.log(np.where(comes, chance, 1 - chance))))
+    assert model.fitted_.forecaster.network is not None
+    assert told[1] > told[0] + 0.05
+
+
 def test_cells_are_less_sure_the_further_away_they_are():
     moving = tf.SmoothedPast().fit(days(60, 1, walk=0.25))
     ahead = moving.forecast(6)

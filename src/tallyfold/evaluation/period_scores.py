@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from tallyfold.data.period_cells import PeriodCells
 from tallyfold.models.fitted_model import FittedModel
+from tallyfold.posterior.forecaster import NO_SPREAD
 from tallyfold.probability.distribution import CountDistribution
 
 Floats = npt.NDArray[np.float64]
@@ -114,13 +115,13 @@ def period_total(
     mean = float(cells.weight_C @ mean_C)
     variance = float(cells.weight_C @ np.maximum(square_C - mean_C**2, 0.0))
     forecaster = model.fitted_.forecaster
-    deviation = 0.0 if forecaster is None else forecaster.spread.deviation(ahead)
-    level_R = np.exp(deviation * rng.standard_normal(DRAWS) - deviation**2 / 2)
+    spread = NO_SPREAD if forecaster is None else forecaster.spread
+    level_R = spread.levels(ahead, rng, DRAWS)
     total_R = level_R * mean + np.sqrt(variance) * rng.standard_normal(DRAWS)
     total_R = np.sort(np.maximum(total_R, 0.0))
     actual = float(cells.weight_C @ cells.counts_C)
     low, high = np.quantile(total_R, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Total(actual, float(total_R.mean()), float(low), float(high), crps(total_R, actual))
+    return Total(actual, mean, float(low), float(high), crps(total_R, actual))
 
 
 def crps(draws_R: Floats, actual: float) -> float:

@@ -243,14 +243,19 @@ class FittedModel(HasComponents):
     ) -> Ints:
         """Draw counts from the predictive distribution: n rows, one column per cell.
 
-        Each cell is drawn by itself: draws of different cells share no draw of the factors.
+        Each cell is drawn by itself: draws of different cells share no draw of the factors. But
+        where a model tells periods from those before, cells of a period share its level, so that
+        the sum of a draw is a total of the period.
         """
         check_parameters(
             {"n": n, "random_state": random_state},
             {"n": integer(1), "random_state": RANDOM_STATE},
         )
         positions = cell_positions(self.axes_, cells, unknown)
-        return self._predictive(positions).sample(np.random.default_rng(random_state), n)
+        rng, forecaster = np.random.default_rng(random_state), self.fitted_.forecaster
+        if forecaster is not None and self.fitted_.factors is None:
+            return forecaster.sample(positions, rng, n)
+        return self._predictive(positions).sample(rng, n)
 
     def vectors(self, axis: str) -> Floats:
         """Return a row of numbers for each label of an axis, near for labels that behave alike.

@@ -64,7 +64,7 @@ def _memory_of(model: Any, time: str) -> Any:
     from tallyfold.models.forecasting import SmoothedPast
 
     scale = model.get_params().get("scale", "auto")
-    return SmoothedPast(time=time, scale=scale)
+    return SmoothedPast(time=time, scale=scale, network="auto")
 
 
 def counted_steps(axis: Axis, longer: Axis, step_D: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -38,7 +38,7 @@ def check_forecaster(forecaster: Forecaster, axes: Sequence[Axis]) -> None:
     if amounts.numbers is not None:
         _check_numbers(amounts.numbers)
     sound = all(0 <= each < MOST_NUMBER for each in forecaster.spread)
-    require(sound, "a spread of totals that cannot be")
+    require(sound and forecaster.spread.freedom >= 1, "a spread of totals that cannot be")
     if rates is not None:
         _check_memory(rates.memory)
         _check_numbers(rates.numbers)
@@ -52,7 +52,7 @@ def check_forecaster(forecaster: Forecaster, axes: Sequence[Axis]) -> None:
 
 def _check_network(network: PastNetwork, n_sets: int) -> None:
     """Refuse a network whose layers are of another size, or beyond all bounds."""
-    n_inputs = 1 + n_sets * (len(DECAYS) + 2)
+    n_inputs = 2 + n_sets * (len(DECAYS) + 2)
     shapes = [(n_inputs, N_UNITS), (N_UNITS,), (N_UNITS,), (n_inputs,), (2,)]
     require([part.shape for part in network.params] == shapes, "layers of another size")
     inputs = (network.centre_D, network.spread_D)

@@ -22,7 +22,7 @@ from tallyfold.inference.past.learning import (
     RatesStep,
     smoothed_candidates,
 )
-from tallyfold.inference.past.network import LOOKS, NetworkStep
+from tallyfold.inference.past.network import PASSES, NetworkStep
 from tallyfold.inference.past.periods import TimeAxis
 from tallyfold.inference.past.state import PastState
 from tallyfold.models.base import Given
@@ -35,8 +35,6 @@ from tallyfold.posterior.forecaster import Forecaster
 from tallyfold.posterior.history import History
 
 Time = Annotated[str, TEXT]
-PATIENCE = 4
-"""Looks at later periods without a gain after which the network is trained no more."""
 
 
 def past_phases(
@@ -61,9 +59,9 @@ def past_phases(
         distances = DistancesStep(rates)
         phases.append(Phase("distances", distances, distances.start, _planned(1)))
         if network:
-            step = NetworkStep(distances)
-            rules = StoppingRules(max_iter=LOOKS, tol=0.0, patience=PATIENCE, scheduled=True)
-            phases.append(Phase("network", step, step.start, rules))
+            for name, judged in (("network judged", True), ("network", False)):
+                step = NetworkStep(distances, judged)
+                phases.append(Phase(name, step, step.start, _planned(PASSES)))
     return phases
 
 
@@ -77,7 +75,7 @@ def forecaster_of(state: PastState, phases: Sequence[Phase]) -> Forecaster:
     rates = next((p.step for p in phases if isinstance(p.step, RatesStep)), None)
     assert isinstance(amounts, AmountsStep)
     made = rates.made(state) if isinstance(rates, RatesStep) else None
-    network = next((p.step for p in phases if isinstance(p.step, NetworkStep)), None)
+    network = phases[-1].step
     correction = network.made(state) if isinstance(network, NetworkStep) else None
     return Forecaster(amounts.history, made, amounts.made(state), state.spread, correction)
 
@@ -141,7 +139,8 @@ class SmoothedPast(ForecastingModel):
         The axis of time; ``"auto"``: the only one that has an order.
     network
         ``"auto"``: a small network on the memories of all combinations corrects the chance of a
-        count, if it does so in later periods than those it was trained on; ``"none"``: no network.
+        count, if it does so in later periods than those it was trained on, as beside the factors
+        of `VAEBPTF`; ``"none"``: no network.
     scale
         The smallest and the largest value that counts can have, such as (1, 5) for stars;
         ``"auto"`` recognises a bounded scale, None never has one.
@@ -169,6 +168,6 @@ class SmoothedPast(ForecastingModel):
 
 def remembered(tensor: CountTensor, time: str, scale: Scale, given: Given) -> Forecaster | None:
     """Return what is remembered beside the factors of a fit; None if it was interrupted."""
-    model = SmoothedPast(time=time, scale=scale)
+    model = SmoothedPast(time=time, scale=scale, network="auto")
     caveat = model._fit(tensor, given.inside("memory")._replace(groups=None))
     return model.fitted_.forecaster if caveat is None else None

@@ -20,10 +20,14 @@ from tallyfold.probability.hurdle import HurdleCounts
 
 Cells = npt.NDArray[np.integer[Any]]
 KINDS = ("decayed", "window", "season")
+MOST_FREEDOM = 100.0
+MOST_LOG_LEVEL = 3.0
 
 
 class LevelSpread(NamedTuple):
     """How far the total of a period may be from what is expected: variances of its logarithm.
+
+    All cells of a period share one level, whose logarithm is Student t.
 
     Attributes
     ----------
@@ -31,10 +35,18 @@ class LevelSpread(NamedTuple):
         Of the next period.
     further
         What every further period adds.
+    freedom
+        Degrees of freedom: how many periods the variances were learned from, less one.
     """
 
     first: float = 0.0
     further: float = 0.0
+    freedom: float = MOST_FREEDOM
+
+    def levels(self, ahead: int, rng: np.random.Generator, n: int) -> Floats:
+        """Draw the level of a period some periods ahead, relative to what is expected."""
+        log_R = self.deviation(ahead) * rng.standard_t(self.freedom, n)
+        return np.exp(np.clip(log_R, -MOST_LOG_LEVEL, MOST_LOG_LEVEL))
 
     def deviation(self, ahead: int) -> float:
         """Return the standard deviation, some periods ahead."""
@@ -78,6 +90,21 @@ class Forecaster:
         if self.rates is None:
             return amount
         return HurdleCounts(self.log_zero_at(asked), amount)
+
+    def sample(self, indices_NM: Cells, rng: np.random.Generator, n: int) -> Ints:
+        """Draw n counts per cell; in each draw, cells of a period share a level."""
+        asked = self.history.asked(indices_NM)
+        told = self.distribution_at(asked)
+        if not isinstance(told, HurdleCounts):
+            return told.sample(rng, n)
+        level_nN = np.ones((n, len(asked.ahead_N)))
+        step_N = asked.known_N + asked.ahead_N
+        for step in np.unique(step_N):
+            of_N = step_N == step
+            ahead = int(asked.ahead_N[of_N][0])
+            level_nN[:, of_N] = self.spread.levels(ahead, rng, n)[:, None]
+        some_nN = rng.random(level_nN.shape) >= np.exp(level_nN * told.log_zero_N)
+        return np.where(some_nN, told.positive.sample(rng, n), 0)
 
     def log_zero(self, indices_NM: Cells) -> Floats:
         """Return the log probability of no count in cells."""

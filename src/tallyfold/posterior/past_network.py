@@ -1,8 +1,8 @@
 """A small network on memories of all combinations, which corrects the chance that these give.
 
 For every set of the other axes it sees how often the combination had cells, at several decays, how
-long ago the last ones were and how many periods had some. Its output is added to the logit of the
-smoothed past; before it has learned anything, it adds nothing.
+long ago the last ones were and how many periods had some; and the logit of the smoothed past. Its
+output is added to that logit; before it has learned anything, it adds nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tallyfold.posterior.named_arrays import Arrays
 DECAYS = (0.5, 0.8, 0.97)
 FLOOR = 0.03
 """Added to decayed numbers of cells before their logarithm is taken."""
-N_UNITS = 8
+N_UNITS = 16
 INPUT_LIMIT = 5.0
 LOGITS = (-40.0, 40.0)
 
@@ -50,6 +50,11 @@ class NetworkParams(NamedTuple):
         inner_DU = rng.standard_normal((n_inputs, N_UNITS)) / np.sqrt(max(n_inputs, 1))
         zeros = np.zeros(N_UNITS), np.zeros(N_UNITS), np.zeros(n_inputs)
         return cls(inner_DU, *zeros, np.array([0.0, 1.0]))
+
+    def changing_nothing(self) -> NetworkParams:
+        """Return the parameters of a network of the same size whose inputs have no effect."""
+        zeros = NetworkParams(*(np.zeros_like(part) for part in self))
+        return zeros._replace(skip_2=np.array([0.0, 1.0]))
 
     def units(self, x_ND: Floats) -> Floats:
         """Return the values of the units."""
@@ -85,6 +90,21 @@ class NetworkParams(NamedTuple):
         return NetworkParams(*(p.reshape(np.shape(o)) for p, o in zip(parts, self, strict=True)))
 
 
+class Training(NamedTuple):
+    """A network on its way, and the running means of AdamW."""
+
+    params: NetworkParams
+    mean_P: Floats
+    square_P: Floats
+
+    @classmethod
+    def first(cls, n_inputs: int) -> Training:
+        """Return a network that changes nothing yet."""
+        params = NetworkParams.first(n_inputs)
+        zero_P = np.zeros_like(params.flat())
+        return cls(params, zero_P, zero_P)
+
+
 @dataclass(frozen=True)
 class PastNetwork:
     """A trained network, and what its inputs are standardised by."""
@@ -95,8 +115,9 @@ class PastNetwork:
 
     def log_zero(self, history: History, asked: Asked, log_zero_N: Floats) -> Floats:
         """Return the log probability of no count, given that of the smoothed past."""
-        x_ND = self.standardised(network_inputs(history, asked))
-        return -np.logaddexp(0.0, self.params.logits(x_ND, logit(log_zero_N)))
+        logit_N = logit(log_zero_N)
+        x_ND = self.standardised(network_inputs(history, asked, logit_N))
+        return -np.logaddexp(0.0, self.params.logits(x_ND, logit_N))
 
     def standardised(self, x_ND: Floats) -> Floats:
         """Return inputs as the network wants them."""
@@ -128,8 +149,8 @@ def logit(log_zero_N: Floats) -> Floats:
     return np.clip(some_N - log_zero_N, *LOGITS)
 
 
-def network_inputs(history: History, asked: Asked) -> Floats:
-    """Return what the network sees of cells, not standardised."""
+def network_inputs(history: History, asked: Asked, logit_N: Floats) -> Floats:
+    """Return what the network sees of cells, not standardised; last the smoothed past's logit."""
     others_NK, known_N, ahead_N = asked
     columns = [np.log(ahead_N.astype(np.float64))]
     for table in history.tables[1:]:
@@ -142,4 +163,4 @@ def network_inputs(history: History, asked: Asked) -> Floats:
             since_N = np.where(never_N, since_N, known_N - table.step_E[row_N])
         columns.append(np.log1p(np.maximum(since_N, 0.0)))
         columns.append(np.log1p(table.active(row_N)))
-    return np.stack(columns, axis=1)
+    return np.stack([*columns, logit_N], axis=1)

@@ -17,7 +17,9 @@ from scipy.optimize import minimize
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.past.periods import (
+    CELLS_OF_RATES,
     MOST_AHEAD,
+    RECENCY,
     PastCells,
     TimeAxis,
     later_cells,
@@ -39,8 +41,6 @@ MOST_TRIES = 120
 WIDTH = 3.0
 """Of the Gaussian prior on numbers that are learned, about where they start: for few cells."""
 MOST_LOG_DRIFT = 2.0
-MEDIAN_SQUARE = 0.4549
-"""The median of the square of a standard normal number."""
 LEAST_PERIODS = 4
 """With fewer periods, nothing is said of how far totals are off."""
 
@@ -75,7 +75,7 @@ class RatesStep:
     @cached_property
     def cells(self) -> PastCells:
         """Cells of the last periods."""
-        return next_cells(self.tensor, self.history, self.time)
+        return next_cells(self.tensor, self.history, self.time, CELLS_OF_RATES)
 
     def start(self, previous: PastState | None = None) -> PastState:
         """Return a state in which nothing was tried."""
@@ -102,6 +102,8 @@ class RatesStep:
             names += ["power", "recent", *(["pairs"] if self.history.between else [])]
 
         def score(numbers: RateNumbers) -> float:
+            if not 0 <= numbers.recent <= 1:  # the level stays, goes on, or is between
+                return -np.inf
             return cells.occurrence(numbers.log_zero(features, cells.asked.ahead_N))
 
         if not cells.n_filled:
@@ -244,15 +246,16 @@ def _best(
 
 
 def level_spread(history: History, memory: Memory) -> LevelSpread:
-    """Return how far totals of periods are off, by how many periods ahead they are foretold.
+    """Return how far totals of periods were off, by how many periods ahead they were foretold.
 
-    By medians over the later two thirds of the history: a first or last period that is cut short is
-    no measure of the others.
+    Mean squares over the later two thirds of the history, each period counting `RECENCY` of the one
+    after it, since unquiet times follow each other; less what chance alone does.
     """
     table = history.tables[0]
     total_T = np.zeros(history.n_periods)
     total_T[table.step_E] = table.sums_E2[:, 0]
     excess: list[float] = []
+    freedom = 1.0
     for ahead in range(1, MOST_AHEAD + 1):
         target_T = np.arange(max(history.n_periods // 3, ahead), history.n_periods)
         target_T = target_T[total_T[target_T] > 0]
@@ -261,12 +264,13 @@ def level_spread(history: History, memory: Memory) -> LevelSpread:
         none = np.zeros((len(target_T), len(history.sizes)), np.int32)
         asked = Asked(none, target_T - ahead, np.full(len(target_T), ahead))
         off_T = np.log(total_T[target_T] / levels(history, asked, memory))
-        square_T = (off_T - np.median(off_T)) ** 2
-        chance = float(np.mean(1 / total_T[target_T]))
-        excess.append(max(float(np.median(square_T)) / MEDIAN_SQUARE - chance, 0.0))
+        weight_T = RECENCY ** (target_T[-1] - target_T)
+        weight_T = weight_T / weight_T.sum()
+        freedom = max(freedom, 1 / float(weight_T @ weight_T) - 1)
+        excess.append(max(float(weight_T @ (off_T**2 - 1 / total_T[target_T])), 0.0))
     if not excess:
         return NO_SPREAD
     further_H = np.arange(len(excess), dtype=np.float64)
     squares = max(float(further_H @ further_H), 1.0)
     slope = float(further_H @ (np.array(excess) - excess[0])) / squares
-    return LevelSpread(excess[0], max(slope, 0.0))
+    return LevelSpread(excess[0], max(slope, 0.0), freedom)

@@ -1,4 +1,8 @@
-"""Training the network on memories: on earlier periods, judged by later ones."""
+"""Training the network on memories: first on earlier periods, judged by later ones; then on all.
+
+The later periods only say whether there shall be a network, never when its training stops: that
+takes a fixed number of passes over the cells.
+"""
 
 from __future__ import annotations
 
@@ -8,42 +12,57 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
 from tallyfold.inference.past.learning import DistancesStep
-from tallyfold.inference.past.periods import PastCells
+from tallyfold.inference.past.periods import PastCells, next_cells
 from tallyfold.inference.past.state import PastState
 from tallyfold.kernels.arrays import Floats
-from tallyfold.posterior.past_network import NetworkParams, PastNetwork, logit, network_inputs
+from tallyfold.posterior.past_network import (
+    NetworkParams,
+    PastNetwork,
+    Training,
+    logit,
+    network_inputs,
+)
 
-LOOKS = 12
-TRIES_OF_LOOK = 12
-"""Looks at the later periods, and evaluations of L-BFGS between two of them."""
-LEAST_GAIN = 0.01
-"""What a network must gain in every later period, near and further ahead, per cell with a count.
-
-The same periods say when training stops, so that a smaller gain may be chance."""
-PENALTY = 0.3
-"""Half the sum of squares of parameters is weighted by it, against the sum over cells."""
+PASSES = 8
+BATCHES = 64, 1024
+STEPS_OF_PASS = 200
+"""Batches have that many cells, so that a pass has at least so many steps if there are enough."""
+RATE = 4e-3
+WARM_UP = 20
+DECAY = 0.01
+"""Of AdamW, towards a network that changes nothing."""
+MOMENTS = 0.9, 0.99
+LARGEST_STEP = 1.0
+"""Gradients that are longer are cut to this length."""
+LEAST_GAIN = 0.0
+"""What a network must gain in every later period, near and further ahead, per cell with a count."""
 
 
 @dataclass(frozen=True)
 class NetworkStep:
-    """Train the network on the earlier of the last periods; the later ones say how good it is.
+    """One pass over the cells of the last periods in each iteration.
 
     Attributes
     ----------
     distances
         The step before, with cells of several distances.
+    judged
+        Whether the later periods are kept apart, and say how good the network is; else it is
+        trained on all, if it was found to be good.
     """
 
     distances: DistancesStep
-    _known_logits: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    judged: bool
+    _known: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def cells(self) -> PastCells:
         """Cells of the last periods, near and from further away."""
-        return self.distances.rates.cells.beside(self.distances.cells)
+        rates = self.distances.rates
+        near = next_cells(rates.tensor, rates.history, rates.time)
+        return near.beside(self.distances.cells)
 
     @cached_property
     def later_C(self) -> npt.NDArray[np.bool_]:
@@ -54,86 +73,61 @@ class NetworkStep:
             return np.zeros(len(target_C), bool)
         return np.asarray(np.isin(target_C, periods[-max(1, len(periods) // 4) :]))
 
-    @cached_property
-    def standard(self) -> tuple[Floats, Floats, Floats]:
-        """Standardised inputs, and what they were standardised by."""
-        x_CD = network_inputs(self.distances.rates.history, self.cells.asked)
-        early_CD = x_CD[~self.later_C] if len(x_CD) else np.zeros((1, x_CD.shape[1]))
-        centre_D, spread_D = early_CD.mean(axis=0), np.maximum(early_CD.std(axis=0), 1e-3)
-        blank = PastNetwork(NetworkParams.first(x_CD.shape[1]), centre_D, spread_D)
-        return blank.standardised(x_CD), centre_D, spread_D
-
     def start(self, previous: PastState | None = None) -> PastState:
         """Start with a network that changes nothing."""
-        n_inputs = self.standard[0].shape[1]
-        return replace(previous or PastState(), network=NetworkParams.first(n_inputs))
+        n_inputs = 2 + 5 * (len(self.distances.rates.history.tables) - 1)
+        return replace(previous or PastState(), network=Training.first(n_inputs))
 
     def advance(self, state: PastState, iteration: int) -> tuple[PastState, float]:
-        """Train up to the next look; the objective is the log score on the earlier periods."""
+        """Go over the cells once; the objective is the log score on them."""
         assert state.network is not None
-        if not self.later_C.any():
+        if not self.later_C.any() or not (self.judged or state.network_gain > LEAST_GAIN):
             return state, 0.0
-        x_CD, logit_C = self.standard[0], self._logits(state)
-        early_C = ~self.later_C
-        x_ED, logit_E = x_CD[early_C], logit_C[early_C]
-        early = self.cells.where(early_C)
-        weight_E, n_filled = early.weight_C, max(early.n_filled, 1.0)
-        sign_E = np.where(early.filled_C, 1.0, -1.0)
-        like = state.network
-        still_P = (
-            NetworkParams(*(np.zeros_like(part) for part in like))
-            ._replace(skip_2=np.array([0.0, 1.0]))
-            .flat()
-        )
+        logit_C, standard = self._inputs(state)
+        chosen_C = ~self.later_C if self.judged else np.ones(len(logit_C), bool)
+        cells, x_ND = self.cells.where(chosen_C), standard[0][chosen_C]
+        trained = one_pass(state.network, cells, x_ND, logit_C[chosen_C], iteration)
+        state = replace(state, network=trained)
+        told_N = -np.logaddexp(0.0, trained.params.logits(x_ND, logit_C[chosen_C]))
+        if self.judged and iteration == PASSES:
+            state = replace(state, network_gain=self._gain(state))
+        return state, cells.occurrence(told_N)
 
-        def loss(value_P: Floats) -> tuple[float, Floats]:
-            params = like.with_flat(value_P)
-            unit_EU = params.units(x_ED)
-            margin_E = sign_E * params.logits(x_ED, logit_E, unit_EU)
-            error_E = -sign_E * weight_E / (1 + np.exp(np.clip(margin_E, -60, 60))) / n_filled
-            off_P = value_P - still_P
-            told = float(weight_E @ np.logaddexp(0.0, -margin_E)) / n_filled
-            slope_P = params.gradient(x_ED, logit_E, unit_EU, error_E).flat()
-            strength = PENALTY / n_filled
-            return told + strength * float(off_P @ off_P) / 2, slope_P + strength * off_P
-
-        found = minimize(
-            loss, like.flat(), jac=True, method="L-BFGS-B", options={"maxiter": TRIES_OF_LOOK}
-        )
-        state = replace(state, network=like.with_flat(found.x))
-        return replace(state, network_gain=self._gain(state)), -float(found.fun)
-
-    def validation_score(self, state: PastState) -> float | None:
-        """Return the log score on the later periods."""
-        if state.network is None or not self.later_C.any():
-            return None
-        later = self.cells.where(self.later_C)
-        return later.occurrence(self._corrected(state)[self.later_C])
+    def validation_score(self, state: PastState) -> None:
+        """Return None: all passes are made."""
+        return
 
     def made(self, state: PastState) -> PastNetwork | None:
         """Return the network, if it surely helps."""
-        if state.network is None or state.network_gain < LEAST_GAIN:
+        if state.network is None or not state.network_gain > LEAST_GAIN:
             return None
-        return PastNetwork(state.network, *self.standard[1:])
+        return PastNetwork(state.network.params, *self._inputs(state)[1][1:])
 
-    def _logits(self, state: PastState) -> Floats:
-        """Return the logits of the smoothed past, which this phase leaves as they are."""
+    def _inputs(self, state: PastState) -> tuple[Floats, tuple[Floats, Floats, Floats]]:
+        """Return the logits of the smoothed past, which this phase leaves as they are, and inputs.
+
+        Standardised, and what they were standardised by: cells that the network is trained on.
+        """
         known = state.candidate, state.rates
-        if self._known_logits.get("of") != known:
+        if self._known.get("of") != known:
             rates, history = self.distances.rates.made(state), self.distances.rates.history
             logit_C = logit(rates.log_zero(history, self.cells.asked))
-            self._known_logits.update(of=known, logits=logit_C)
-        return np.asarray(self._known_logits["logits"])
-
-    def _corrected(self, state: PastState) -> Floats:
-        assert state.network is not None
-        logit_C = state.network.logits(self.standard[0], self._logits(state))
-        return -np.logaddexp(0.0, logit_C)
+            x_CD = network_inputs(history, self.cells.asked, logit_C)
+            own_CD = x_CD[~self.later_C] if self.judged else x_CD
+            own_CD = own_CD if len(own_CD) else np.zeros((1, x_CD.shape[1]))
+            centre_D, spread_D = own_CD.mean(axis=0), np.maximum(own_CD.std(axis=0), 1e-3)
+            blank = PastNetwork(NetworkParams.first(x_CD.shape[1]), centre_D, spread_D)
+            standard = blank.standardised(x_CD), centre_D, spread_D
+            self._known.update(of=known, logits=logit_C, standard=standard)
+        return self._known["logits"], self._known["standard"]
 
     def _gain(self, state: PastState) -> float:
         """Return the least gain over the smoothed past: per period that judges, near and far."""
+        assert state.network is not None
+        logit_C, standard = self._inputs(state)
         target_C = self.cells.asked.known_N + self.cells.asked.ahead_N
-        plain_C, told_C = -np.logaddexp(0.0, self._logits(state)), self._corrected(state)
+        plain_C = -np.logaddexp(0.0, logit_C)
+        told_C = -np.logaddexp(0.0, state.network.params.logits(standard[0], logit_C))
         gains = []
         for period in np.unique(target_C[self.later_C]):
             for near in (True, False):
@@ -142,3 +136,33 @@ class NetworkStep:
                     own = self.cells.where(own_C)
                     gains.append(own.occurrence(told_C[own_C]) - own.occurrence(plain_C[own_C]))
         return float(min(gains))
+
+
+def one_pass(
+    network: Training, cells: PastCells, x_ND: Floats, logit_N: Floats, number: int
+) -> Training:
+    """Return a network after AdamW has gone over all cells once, in an order of that pass."""
+    like, value_P = network.params, network.params.flat()
+    mean_P, square_P = network.mean_P.copy(), network.square_P.copy()
+    still_P = like.changing_nothing().flat()
+    filled_N = cells.filled_C * 1.0
+    weight_N = cells.weight_C * (len(filled_N) / max(cells.n_filled, 1.0))
+    batch = min(int(np.clip(len(filled_N) // STEPS_OF_PASS, *BATCHES)), len(filled_N))
+    steps, order_N = len(filled_N) // batch, np.random.default_rng(number).permutation(len(x_ND))
+    keep, keep_square = MOMENTS
+    for at in range(steps):
+        row_B = order_N[at * batch : (at + 1) * batch]
+        params, x_BD = like.with_flat(value_P), x_ND[row_B]
+        unit_BU = params.units(x_BD)
+        told_B = params.logits(x_BD, logit_N[row_B], unit_BU)
+        error_B = (1 / (1 + np.exp(-np.clip(told_B, -60, 60))) - filled_N[row_B]) * weight_N[row_B]
+        slope_P = params.gradient(x_BD, logit_N[row_B], unit_BU, error_B / batch).flat()
+        slope_P *= min(1.0, LARGEST_STEP / max(float(np.sqrt(np.sum(slope_P**2))), 1e-300))
+        mean_P += (1 - keep) * (slope_P - mean_P)
+        square_P += (1 - keep_square) * (slope_P**2 - square_P)
+        step = (number - 1) * steps + at + 1
+        share = min(1.0, step / WARM_UP) * 0.5 * (1 + np.cos(np.pi * step / (PASSES * steps)))
+        size_P = np.sqrt(square_P / (1 - keep_square**step)) + 1e-8
+        off_P = mean_P / (1 - keep**step) / size_P + DECAY * (value_P - still_P)
+        value_P = value_P - RATE * share * off_P
+    return Training(like.with_flat(value_P), mean_P, square_P)

@@ -18,8 +18,11 @@ Mask = npt.NDArray[np.bool_]
 
 MOST_PERIODS = 8
 """What is learned is learned on at most this many of the last periods."""
-CELLS_OF_PERIOD = 8_000
-"""About how many cells of each kind (with a count, silent now, never seen) a period gives."""
+CELLS_OF_PERIOD = 5_000
+CELLS_OF_RATES = 3_000
+CELLS_FURTHER = 1_500
+"""About how many cells of each kind (with a count, silent now, never seen) a period gives: to the
+network, to the few numbers of rates, and from each distance further away."""
 RECENCY = 0.8
 """What a period counts of the one after it, where something is learned."""
 MOST_AHEAD = 4
@@ -96,16 +99,21 @@ class TimeAxis(NamedTuple):
 
 def last_periods(n_periods: int) -> range:
     """Return the periods, counted from the first, on which is learned."""
-    number = int(np.clip(n_periods // 3, 1, MOST_PERIODS))
+    number = int(np.clip(n_periods // 2, 1, MOST_PERIODS))
     return range(max(n_periods - number, 1), n_periods)
 
 
 def next_cells(
-    tensor: CountTensor, history: History, time: TimeAxis, *, observed: bool = True
+    tensor: CountTensor,
+    history: History,
+    time: TimeAxis,
+    n: int = CELLS_OF_PERIOD,
+    *,
+    observed: bool = True,
 ) -> PastCells:
     """Return cells of the last periods, each as it looks from the period before."""
     targets = last_periods(history.n_periods)
-    return _gathered(tensor, history, time, [(step, 1) for step in targets], observed)
+    return _gathered(tensor, history, time, [(step, 1) for step in targets], n, observed)
 
 
 def later_cells(tensor: CountTensor, history: History, time: TimeAxis) -> PastCells:
@@ -116,7 +124,7 @@ def later_cells(tensor: CountTensor, history: History, time: TimeAxis) -> PastCe
         for ahead in range(2, MOST_AHEAD + 1)
         if step - ahead >= 1
     ]
-    return _gathered(tensor, history, time, pairs, True)
+    return _gathered(tensor, history, time, pairs, CELLS_FURTHER, True)
 
 
 def _gathered(
@@ -124,12 +132,12 @@ def _gathered(
     history: History,
     time: TimeAxis,
     pairs: list[tuple[int, int]],
+    n: int,
     observed: bool,
 ) -> PastCells:
     first = int(time.step_D[tensor.indices[:, time.number]].min())
     step_D = time.step_D - first
     parts: list[tuple[PeriodCells, int, int]] = []
-    n = CELLS_OF_PERIOD if len(pairs) <= MOST_PERIODS else CELLS_OF_PERIOD // 3
     for step, ahead in pairs:
         if not np.any(step_D == step):  # a gap: no label stands for it
             continue

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tallyfold.posterior.forecaster import NO_SPREAD, LevelSpread
 from tallyfold.posterior.past_amounts import AmountNumbers
-from tallyfold.posterior.past_network import NetworkParams
+from tallyfold.posterior.past_network import Training
 from tallyfold.posterior.past_rates import RateNumbers
 
 NOT_TRIED = -1e300
@@ -30,7 +30,7 @@ class PastState:
     spread
         How far totals of periods may be off.
     network, network_gain
-        The network that corrects the rates, and the least it gains in a later period.
+        The network that corrects the rates, and the least it gained in later periods.
     """
 
     candidate: int = 0
@@ -40,5 +40,5 @@ class PastState:
     amounts: AmountNumbers = FIRST_AMOUNTS
     amount_score: float = NOT_TRIED
     spread: LevelSpread = NO_SPREAD
-    network: NetworkParams | None = None
+    network: Training | None = None
     network_gain: float = 0.0
