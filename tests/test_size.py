@@ -14,7 +14,7 @@ PACKAGE = Path(tallyfold.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 MOST_LINES = 300
 MOST_PARAMETERS = 20
-MOST_OF_A_MODEL = 24
+MOST_OF_A_MODEL = 25
 """A model is made with keywords, each documented."""
 LARGEST_MEDIAN_BODY = 6
 NO_CODE = {

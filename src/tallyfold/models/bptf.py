@@ -66,6 +66,11 @@ class BPTF(GuidedModel):
         ``"strong"``, and lock nothing.
     background
         Whether one of the components, the last one, is what is common everywhere.
+    smooth
+        The axes that have an order along which components change little by little: the factors of
+        a step are pulled to those of the last one, as strongly as the data say. ``"auto"``: all
+        that have an order and go on; ``"none"``: no axis; or the strengths by axis, such as
+        ``{"month": "auto"}``, or ``{"month": 0.9}`` for the correlation of one step and the next.
     random_state
         Seed of the random start and of the validation part. None draws
         one, which `random_state_` has.

@@ -82,6 +82,7 @@ def facts_of(model: FittedModel) -> dict[str, Any]:
         "whether": whether_words(fitted),
         "how many": amount_words(fitted),
         "components": fitted.factors and beyond_main_effects(fitted.factors),
+        "smooth": dict(fitted.smoothness),
         "forecasts": forecast_words(fitted),
         "parameters": fitted.parameters,
         "seed": fitted.parameters.get("random_state"),
@@ -111,6 +112,10 @@ def _lines(model: FittedModel, facts: dict[str, Any]) -> dict[str, str]:
         "whether": facts["whether"] or "",
         "how many": facts["how many"] or "",
         "components": facts["components"] or "",
+        "smooth": ", ".join(
+            f"along {axis}, {each:.2f} alike from one step to the next"
+            for axis, each in facts["smooth"].items()
+        ),
         "forecasts": facts["forecasts"] or "",
         "parameters": ", ".join(f"{name}={value}" for name, value in changed.items()),
         "seed": "" if facts["seed"] is None else str(facts["seed"]),

@@ -21,6 +21,7 @@ from tallyfold.inference.occurrence.step import LastPasses, OccurrenceState
 from tallyfold.inference.schemes.gate import Axes
 from tallyfold.models.fitted import Fitted, names_and_labels
 from tallyfold.models.parameters import Rule
+from tallyfold.models.smoothing import smoothness_of
 from tallyfold.posterior.derived_axis import countable
 from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.named_arrays import Arrays
@@ -153,4 +154,5 @@ def occurrence_result(
         None,
         validation_score=state.score or None,
         occurrence=occurrence,
+        smoothness=smoothness_of(axes, state.factors.correlation_M),
     )

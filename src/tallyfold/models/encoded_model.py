@@ -29,6 +29,7 @@ from tallyfold.models.fitted import Fitted, TrainedEncoders
 from tallyfold.models.gamma_model import with_fisher_widths
 from tallyfold.models.guided import GuidedModel
 from tallyfold.models.parameters import NonNegative, PositiveInt, choose_likelihood, number
+from tallyfold.models.smoothing import smoothness_of
 
 HIDDEN_UNITS = 8
 """Of the encoders' networks."""
@@ -175,13 +176,14 @@ class EncodedModel(GuidedModel):
         self, state: CAVIState | SVIState | EncoderState, axes: Sequence[Axis], cells: TrainingCells
     ) -> Fitted:
         state = state.sweep if isinstance(state, SVIState) else state
+        linked = {} if isinstance(state, EncoderState) else smoothness_of(axes, state.correlation_M)
         state = self._with_encoders(state).active()
         family = "poisson" if state.dispersion is None else "negative-binomial"
         likelihood = choose_likelihood(family, self.truncated, self.zeros)
         fitted = self._gamma_fitted(state.posterior, axes, cells, likelihood, state.dispersion)
         r = state.calibration.dispersion
         encoders = TrainedEncoders(state.params, state.prior_rate_M, r)
-        fitted = replace(fitted, encoders=encoders)
+        fitted = replace(fitted, encoders=encoders, smoothness=linked)
         return with_fisher_widths(
             fitted, cells, r or state.dispersion, self._decided_shape(), self.backend
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -108,6 +108,8 @@ class Fitted:
     forecaster
         What tells cells of a period from those of earlier ones; None where time plays no part.
         Without factors it is what predicts, beside them what forecasts.
+    smoothness
+        The correlation of the factors of one step and the next, by axis, where it is not zero.
     component_names
         What components were named by hand, None for the others; empty if none was.
     component_stability
@@ -136,6 +138,7 @@ class Fitted:
     head: CountHead | None = None
     occurrence: Occurrence | None = None
     forecaster: Forecaster | None = None
+    smoothness: Mapping[str, float] = field(default_factory=dict)
     component_names: tuple[str | None, ...] = ()
     component_stability: tuple[float | None, ...] = ()
     edits: tuple[EditRecord, ...] = ()
@@ -216,6 +219,7 @@ class Fitted:
             "n_iter": self.n_iter,
             "reason": self.reason,
             "validation_score": self.validation_score,
+            "smoothness": dict(self.smoothness),
             "component_names": list(self.component_names),
             "component_stability": list(self.component_stability),
             "edits": [list(edit) for edit in self.edits],
@@ -257,6 +261,7 @@ class Fitted:
                 document["reason"],
                 document["validation_score"],
                 part_of(arrays, "extra/"),
+                smoothness=_smoothness(document.get("smoothness", {}), axes),
                 component_names=tuple(document.get("component_names", ())),
                 component_stability=tuple(document.get("component_stability", ())),
                 edits=tuple(EditRecord(*edit) for edit in document.get("edits", ())),
@@ -272,6 +277,13 @@ class Fitted:
             )
         except (KeyError, TypeError, ValueError, FormatError) as error:
             raise StorageError(f"{folder!r} is damaged: {error!r}") from error
+
+
+def _smoothness(found: Mapping[str, float], axes: Sequence[Axis]) -> dict[str, float]:
+    names = {axis.name for axis in axes}
+    if not all(name in names and 0 < float(each) < 1 for name, each in found.items()):
+        raise ValueError("courses of other axes")
+    return {name: float(each) for name, each in found.items()}
 
 
 def _factors(kind: str, axes: Sequence[Axis], arrays: Arrays) -> Factors:

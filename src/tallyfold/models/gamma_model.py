@@ -34,6 +34,7 @@ from tallyfold.models.parameters import (
     choose_likelihood,
     number,
 )
+from tallyfold.models.smoothing import smoothness_of
 from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.gamma_posterior import GammaPosterior
 from tallyfold.probability.counts import CountLikelihood
@@ -142,7 +143,8 @@ class SweptModel(GammaModel):
     def _make_fitted(self, state: CAVIState, axes: Sequence[Axis], cells: TrainingCells) -> Fitted:
         family = "poisson" if state.dispersion is None else "negative-binomial"
         likelihood = choose_likelihood(family, self.truncated, self.zeros)
-        return self._gamma_fitted(state.posterior, axes, cells, likelihood, state.dispersion)
+        fitted = self._gamma_fitted(state.posterior, axes, cells, likelihood, state.dispersion)
+        return replace(fitted, smoothness=smoothness_of(axes, state.correlation_M))
 
 
 def with_fisher_widths(

@@ -17,6 +17,7 @@ from tallyfold.inference.schemes.guide import Guide, SeededLabels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.gamma_model import SweptModel
 from tallyfold.models.parameters import NONE, Rule
+from tallyfold.models.smoothing import Smooth, courses_of
 from tallyfold.posterior.component_names import BACKGROUND, checked_name
 from tallyfold.posterior.matching import Profiles
 
@@ -55,6 +56,7 @@ class GuidedModel(SweptModel):
     seeds: Seeds = None
     seed_strength: Strength = "medium"
     background: bool = False
+    smooth: Smooth = "none"
 
     _guide: ClassVar[Guide | None] = None
     """What components start from; set on a model by `starting_from`."""
@@ -73,6 +75,15 @@ class GuidedModel(SweptModel):
     def _check(self, tensor: CountTensor, *rest: Any) -> None:
         super()._check(tensor, *rest)
         self._check_guidance(tensor)
+        courses_of(tensor.axes, self.smooth)
+
+    @property
+    def smoothness_(self) -> dict[str, float]:
+        """How alike the factors of one step and the next are: their correlation, by axis.
+
+        An axis that is not here has independent factors, as asked for or as learnt.
+        """
+        return dict(self.fitted_.smoothness)
 
     def _check_guidance(self, tensor: CountTensor) -> None:
         """Refuse seeds that a tensor does not have, or that cannot be."""
@@ -101,12 +112,13 @@ class GuidedModel(SweptModel):
     def _n_components(self) -> int:
         return int(self.get_params()["n_components"])
 
-    def _guide_for(self, axes: Sequence[Axis]) -> Guide | None:
+    def _guide_for(self, axes: Sequence[Axis]) -> Guide:
         """Return what is known of components before a fit to a tensor with these axes."""
+        guide = replace(self._guide or Guide(), courses=courses_of(axes, self.smooth))
         if self.seeds is None and not self.background:
-            return self._guide
+            return guide
         return replace(
-            self._guide or Guide(),
+            guide,
             seeds=tuple(self._seeded_labels(axes)),
             strength=STRENGTHS[self.seed_strength],
             background=self._n_components - 1 if self.background else None,
@@ -165,6 +177,8 @@ class GuidedModel(SweptModel):
 
     def _plain_parameters(self) -> dict[str, Any]:
         plain = super()._plain_parameters()
+        if not isinstance(self.smooth, str):
+            plain["smooth"] = dict(self.smooth)
         if self.seeds is None:
             return plain
         seeds = {

@@ -44,6 +44,7 @@ from tallyfold.models.parameters import (
     integer,
     number,
 )
+from tallyfold.models.smoothing import Smooth
 from tallyfold.models.time_axis import chosen_time
 from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.margin_effects import margin_effects
@@ -127,6 +128,11 @@ class VAEBPTF(EncodedModel, TakesNewCells):
         ``"strong"``, and lock nothing.
     background
         Whether one of the components, the last one, is what is common everywhere.
+    smooth
+        The axes that have an order along which components change little by little: the factors of
+        a step are pulled to those of the last one, as strongly as the data say. ``"auto"``: all
+        that have an order and go on; ``"none"``: no axis; or the strengths by axis, such as
+        ``{"month": "auto"}``, or ``{"month": 0.9}`` for the correlation of one step and the next.
     random_state
         Seed of the start, of draws and of the validation part. None draws
         one, which `random_state_` has.
@@ -158,6 +164,7 @@ class VAEBPTF(EncodedModel, TakesNewCells):
     gate: Gate = "auto"
     amount: Amount = "head"
     time: Time = "auto"
+    smooth: Smooth = "none"
     n_members: PositiveInt = 1
 
     @classmethod
@@ -217,6 +224,8 @@ class VAEBPTF(EncodedModel, TakesNewCells):
             say_zeros(zeros, tensor.names)
         alone = zeros == "observed" and current_group().size == 1
         decided = decided._with(time=chosen_time(tensor, self.time) if alone else "none")
+        if zeros == "missing" and self.amount != "head" and self.smooth == "auto":
+            decided = decided._with(smooth="none")  # encoders find all factors anew
         if self.zeros != "auto" and self.prior_shape is not None:
             return decided
         shape = PRIOR_SHAPE if zeros == "observed" else 1.0
@@ -257,6 +266,11 @@ class VAEBPTF(EncodedModel, TakesNewCells):
                 "interactions='none' has no effect with observed zeros, where all combinations say "
                 "whether there is a count. Leave it out, or use zeros='missing'."
                 f"{chosen}"
+            )
+        if not isinstance(self.smooth, str) and zeros == "missing" and self.amount != "head":
+            raise ParameterError(
+                "`smooth` has no effect on encoders, which find all factors anew; got "
+                f"{self.smooth!r}. Leave it out, or use amount='head' or zeros='observed'.{chosen}"
             )
         needs_held_out = {
             "`interactions` as a list": not isinstance(self.interactions, str),

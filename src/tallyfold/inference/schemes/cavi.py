@@ -7,6 +7,8 @@ cell n with count y, geometric means G and arithmetic means E of the factors:
 - rate_dk  = a * b + sum_n w_n prod_other E_k   (zeros missing: over the cells seen)
 - rate_dk  = a * b + share * closed sum         (zeros observed: over all cells not hidden)
 
+to which, along an axis whose factors are linked, neighbours are added (`schemes.gamma_chain`);
+
 where w_n, the expected exposure, is 1 for a plain Poisson and more for a truncated one, whose
 unseen zeros count as exposure too. b = 1 / mean(E) maximises the bound in the prior rate.
 
@@ -31,7 +33,7 @@ from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.schemes.dispersion import best_dispersion, is_power_of_two
 from tallyfold.inference.schemes.factor_prior import FactorPrior
 from tallyfold.inference.schemes.gate import Axes, Gate, GateState, gate_posterior
-from tallyfold.inference.schemes.guide import Guidance, Guide
+from tallyfold.inference.schemes.guide import Guidance, Guide, replaced
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.posterior.closed_sums import ClosedSums
 from tallyfold.posterior.gamma_posterior import GammaPosterior, GammaTable
@@ -57,6 +59,8 @@ class CAVIState:
         Of each axis's prior, in units of the prior's shape.
     dispersion
         The negative binomial's r; None if the likelihood is a Poisson.
+    correlation_M
+        Of neighbouring factors of each axis; 0 where they are independent.
     gate
         The multipliers of pairs; None if the step has no gates.
     """
@@ -64,6 +68,7 @@ class CAVIState:
     posterior: GammaPosterior
     prior_rate_M: Floats
     dispersion: float | None
+    correlation_M: Floats
     gate: GateState | None = None
 
     def likelihood(self, truncated: bool) -> CountLikelihood:
@@ -148,31 +153,30 @@ class CAVIStep:
             GammaPosterior(tuple(tables)),
             np.full(cells.n_axes, prior_rate),
             dispersion if self.likelihood.dispersed else None,
+            self.guidance.correlation_M,
             GateState.first(self.gate) if self.gates else None,
         )
 
     def advance(self, state: CAVIState, iteration: int) -> tuple[CAVIState, float]:
         """Update every axis once, then the gate or the dispersion; return the bound."""
         state = self.begun(state)
-        posterior, prior_rate_M = state.posterior, state.prior_rate_M.copy()
-        terms = self.terms(state, self.cells)
-        for axis in range(self.cells.n_axes):
-            prior_rate = float(prior_rate_M[axis])
-            table = self.updated(axis, posterior, prior_rate, terms, state.dispersion)
-            posterior = posterior.replace(axis, table)
+        new, terms = state, self.terms(state, self.cells)
+        for axis, prior in enumerate(self.guidance.priors):
+            table = self.updated(axis, new, terms)
+            new = replace(new, posterior=new.posterior.replace(axis, table))
             if self.prior_rate is None:
-                prior_rate_M[axis] = 1 / table.mean_DK.mean()
-        new = replace(state, posterior=posterior, prior_rate_M=prior_rate_M)
+                b, correlation = new.prior_rate_M[axis], new.correlation_M[axis]
+                rate = prior.learnt_rate(table, b, correlation)
+                new = replace(new, prior_rate_M=replaced(new.prior_rate_M, axis, rate))
+        new = replace(new, correlation_M=self.guidance.learnt(new, iteration))
         new = self.with_dispersion(self.with_gate(new, iteration), self.cells, iteration)
         return new, self.bound(new)
 
     def updated(
         self,
         axis: int,
-        posterior: GammaPosterior,
-        prior_rate: float,
+        state: CAVIState,
         terms: CellTerms,
-        dispersion: float | None,
         weight: float = 1.0,
         prior: FactorPrior | None = None,
     ) -> GammaTable:
@@ -180,12 +184,14 @@ class CAVIStep:
 
         `prior` is that of the rows, if these are not all there are.
         """
+        posterior, prior = state.posterior, prior or self.guidance.priors[axis]
         geo = posterior.geometric_means
-        phi_DK, exposure_DK = terms.sums(axis, geo, posterior.means, dispersion)
-        prior = prior or self.guidance.priors[axis]
-        shape_DK = prior.shape + weight * geo[axis] * phi_DK
-        rate_DK = prior.first * prior_rate + weight * prior.again * exposure_DK
-        return GammaTable(shape_DK, rate_DK)
+        phi_DK, exposure_DK = terms.sums(axis, geo, posterior.means, state.dispersion)
+        b, correlation = float(state.prior_rate_M[axis]), float(state.correlation_M[axis])
+        counts_DK = weight * geo[axis] * phi_DK
+        return prior.posterior(
+            posterior.axes[axis], b, correlation, counts_DK, weight * exposure_DK
+        )
 
     def begun(self, state: CAVIState) -> CAVIState:
         """Return the state with multipliers, if it has a gate and there are none yet."""
@@ -226,8 +232,8 @@ class CAVIStep:
         terms = self.terms(state, self.cells)
         total = terms.bound(posterior.geometric_means, posterior.means, state.dispersion)
         for axis, table in enumerate(posterior.axes):
-            prior = self.guidance.priors[axis]
-            total -= self.divergence(table, prior, float(state.prior_rate_M[axis]))
+            b, correlation = float(state.prior_rate_M[axis]), float(state.correlation_M[axis])
+            total -= self.guidance.priors[axis].divergence(table, b, correlation)
         return total + self._gate_bound(state)
 
     def _gate_bound(self, state: CAVIState) -> float:
@@ -240,12 +246,6 @@ class CAVIStep:
         kl_P1 = gamma.kl(table.shape_DK, table.rate_DK, gate.shape, gate.shape)[:, 0]
         n_rest = self.sums(gate, state.posterior.means).n_combinations - len(log_P)
         return float(own.counts_P @ log_P - kl_P1[:-1].sum() - n_rest * kl_P1[-1])
-
-    @staticmethod
-    def divergence(table: GammaTable, prior: FactorPrior, prior_rate: float) -> float:
-        """Return the Kullback-Leibler divergence of an axis's posterior from its prior."""
-        rate = prior.rate_before(table.rate_DK, prior_rate)
-        return float(gamma.kl(table.shape_DK, table.rate_DK, prior.shape, rate).sum())
 
     def validation_score(self, state: CAVIState) -> float | None:
         """Score the validation cells at the posterior means; zeros too, where they are observed."""

@@ -6,6 +6,7 @@ counts over components, each cell's own count taken out (`kernels.collapsed`); t
 - shape_dk = a + the latent counts of d in k
 - rate_dk  = a * b + the share of cells that is trained on * the closed sum over all others
 
+to which, along an axis whose factors are linked, neighbours are added (`schemes.gamma_chain`),
 and for every pair (i, j) of the gate's axes, with the prior Gamma(g, g),
 
 - u_ij = (g + its latent counts) / (g + its closed sum of rates)
@@ -27,8 +28,9 @@ import numpy.typing as npt
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.schemes.dispersion import is_power_of_two
+from tallyfold.inference.schemes.factor_prior import FactorPrior
 from tallyfold.inference.schemes.gate import FIRST_GATE_SHAPE, Axes, Gate, gate_posterior
-from tallyfold.inference.schemes.guide import Guidance, Guide
+from tallyfold.inference.schemes.guide import Guidance, Guide, replaced
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.collapsed import collapsed_sums
 from tallyfold.posterior.closed_sums import ClosedSums
@@ -52,6 +54,8 @@ class CollapsedState:
         Gamma posteriors of all axes.
     prior_rate_M
         Of each axis's prior, in units of the prior's shape.
+    correlation_M
+        Of neighbouring factors of each axis; 0 where they are independent.
     gate
         Which of the step's gates is used.
     gate_table
@@ -62,6 +66,7 @@ class CollapsedState:
 
     posterior: GammaPosterior
     prior_rate_M: Floats
+    correlation_M: Floats
     gate: int
     gate_table: GammaTable
     gate_shape: float
@@ -133,7 +138,12 @@ class CollapsedStep:
         rate = 1 / scale if self.prior_rate is None else self.prior_rate / self.prior_shape
         posterior = GammaPosterior(tuple(tables))
         state = CollapsedState(
-            posterior, np.full(cells.n_axes, rate), self.gate, _ones(1), FIRST_GATE_SHAPE
+            posterior,
+            np.full(cells.n_axes, rate),
+            self.guidance.correlation_M,
+            self.gate,
+            _ones(1),
+            FIRST_GATE_SHAPE,
         )
         return self.with_gate(state, self.gate)
 
@@ -176,26 +186,40 @@ class CollapsedStep:
         )
         log_seen = group.all_reduce_number(found.log_seen)
         objective = (log_seen - float(self.sums(state).total().sum())) / cells.n_cells
-        prior_rate_M = state.prior_rate_M.copy()
         for axis, sums_DK in enumerate(found.sums):
-            table = self._table(axis, group.all_reduce(sums_DK), float(prior_rate_M[axis]), state)
+            table = self._table(axis, group.all_reduce(sums_DK), state)
             state = replace(state, posterior=state.posterior.replace(axis, table))
-            if self.prior_rate is None:
-                prior_rate_M[axis] = 1 / table.mean_DK[cells.seen[axis]].mean()
-        state = replace(state, prior_rate_M=prior_rate_M)
+            state = replace(state, prior_rate_M=self.learnt_rates(state, axis, cells.seen[axis]))
+        state = replace(state, correlation_M=self.guidance.learnt(state, iteration))
         if gate.pairs is not None:
             latent_P1 = np.bincount(gate.row_N, found.latent_N, minlength=gate.n_rows)
             state = self._updated_gate(state, group.all_reduce(latent_P1), iteration)
         return state, objective
 
-    def _table(
-        self, axis: int, sums_DK: Floats, prior_rate: float, state: CollapsedState
-    ) -> GammaTable:
+    def learnt_rates(
+        self,
+        state: CollapsedState,
+        axis: int,
+        seen_D: npt.NDArray[np.bool_],
+        prior: FactorPrior | None = None,
+    ) -> Floats:
+        """Return the rates of the priors, that of one axis learnt from the labels seen.
+
+        `prior` is that of the rows, if these are not all there are.
+        """
+        if self.prior_rate is not None:
+            return state.prior_rate_M
+        b, correlation = float(state.prior_rate_M[axis]), float(state.correlation_M[axis])
+        table, prior = state.posterior.axes[axis], prior or self.guidance.priors[axis]
+        rate = prior.learnt_rate(table, b, correlation, seen_D)
+        return replaced(state.prior_rate_M, axis, rate)
+
+    def _table(self, axis: int, sums_DK: Floats, state: CollapsedState) -> GammaTable:
         """Return an axis's posteriors; labels never seen have the mean of the others."""
-        prior = self.guidance.priors[axis]
-        rate_DK = prior.first * prior_rate + prior.again * self.sums(state).exposure(axis)
-        rate_DK = np.broadcast_to(rate_DK, sums_DK.shape).copy()
-        table = GammaTable(prior.shape + sums_DK, rate_DK)
+        b, correlation = float(state.prior_rate_M[axis]), float(state.correlation_M[axis])
+        table = self.guidance.priors[axis].posterior(
+            state.posterior.axes[axis], b, correlation, sums_DK, self.sums(state).exposure(axis)
+        )
         return like_seen(table, self.cells.seen[axis], self.prior_shape)
 
     def _updated_gate(

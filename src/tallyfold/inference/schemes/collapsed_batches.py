@@ -23,6 +23,7 @@ import numpy.typing as npt
 from tallyfold.inference.cells.parts import ranges, sample_entities
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.schemes.collapsed import CollapsedState, CollapsedStep, like_seen
+from tallyfold.inference.schemes.factor_prior import FactorPrior
 from tallyfold.inference.schemes.gate import Gate, gate_posterior
 from tallyfold.inference.schemes.svi import DELAY, FORGETTING
 from tallyfold.kernels.collapsed import CollapsedSums, collapsed_sums
@@ -109,6 +110,8 @@ class BatchStep:
         objective = self._objective(before, drawn, found)
         step_size = (1 + iteration / DELAY) ** -FORGETTING
         new = self._step_towards(now, drawn, found, step_size)
+        correlation_M = self.sweeps.guidance.learnt(new, iteration, but=self.axis)
+        new = replace(new, correlation_M=correlation_M)
         new = self._written(whole, drawn, new)
         if iteration < self.n_iterations:
             return BatchState(new, complete=False), objective
@@ -196,16 +199,19 @@ class BatchStep:
         kept = gate_table.with_rows(last, now.gate_table.rows(last))
         return replace(now, gate_table=kept)
 
+    def _prior(self, axis: int, drawn: Drawn) -> FactorPrior:
+        prior = self.sweeps.guidance.priors[axis]
+        return prior.rows(drawn.entities) if axis == self.axis else prior
+
     def _table(
         self, axis: int, now: CollapsedState, drawn: Drawn, found: CollapsedSums, weight: float
     ) -> GammaTable:
         """Return what the drawn cells, each counted `weight` times, make of an axis."""
-        prior = self.sweeps.guidance.priors[axis]
-        prior = prior.rows(drawn.entities) if axis == self.axis else prior
+        prior = self._prior(axis, drawn)
+        b, correlation = float(now.prior_rate_M[axis]), float(now.correlation_M[axis])
         exposure_DK = self._sums(now, drawn, weight).exposure(axis)
-        rate_DK = prior.first * now.prior_rate_M[axis] + prior.again * exposure_DK
-        shape_DK = prior.shape + weight * found.sums[axis]
-        return GammaTable(shape_DK, np.broadcast_to(rate_DK, shape_DK.shape).copy())
+        counts_DK = weight * found.sums[axis]
+        return prior.posterior(now.posterior.axes[axis], b, correlation, counts_DK, exposure_DK)
 
     def _gate(
         self,
@@ -225,7 +231,7 @@ class BatchStep:
         self, now: CollapsedState, drawn: Drawn, found: CollapsedSums, step_size: float
     ) -> CollapsedState:
         """Move the other axes, the priors' rates and what all share of the gate by a step."""
-        posterior, prior_rate_M = now.posterior, now.prior_rate_M.copy()
+        stepped = now
         for axis, before in enumerate(now.posterior.axes):
             if axis != self.axis:
                 new = like_seen(
@@ -233,11 +239,12 @@ class BatchStep:
                     drawn.seen[axis],
                     self.sweeps.prior_shape,
                 )
-                posterior = posterior.replace(axis, _between(before, new, step_size))
-            if self.sweeps.prior_rate is None:
-                learnt = 1 / posterior.axes[axis].mean_DK[drawn.seen[axis]].mean()
-                prior_rate_M[axis] += step_size * (learnt - prior_rate_M[axis])
-        stepped = replace(now, posterior=posterior, prior_rate_M=prior_rate_M)
+                moved = _between(before, new, step_size)
+                stepped = replace(stepped, posterior=stepped.posterior.replace(axis, moved))
+            prior = self._prior(axis, drawn)
+            learnt_M = self.sweeps.learnt_rates(stepped, axis, drawn.seen[axis], prior)
+            moved_M = stepped.prior_rate_M + step_size * (learnt_M - stepped.prior_rate_M)
+            stepped = replace(stepped, prior_rate_M=moved_M)
         if drawn.gate.pairs is None:
             return stepped
         own = self._has_own_pairs(now)
@@ -262,11 +269,8 @@ class BatchStep:
                 now = self._own_updated(now, drawn, self._pass(now, drawn))
             state = self._written(state, drawn, now)
         table = like_seen(state.posterior.axes[axis], cells.seen[axis], self.sweeps.prior_shape)
-        prior_rate_M = state.prior_rate_M.copy()
-        if self.sweeps.prior_rate is None:
-            prior_rate_M[axis] = 1 / table.mean_DK[cells.seen[axis]].mean()
-        posterior = state.posterior.replace(axis, table)
-        return replace(state, posterior=posterior, prior_rate_M=prior_rate_M)
+        state = replace(state, posterior=state.posterior.replace(axis, table))
+        return replace(state, prior_rate_M=self.sweeps.learnt_rates(state, axis, cells.seen[axis]))
 
 
 def _between(old: GammaTable, new: GammaTable, step_size: float) -> GammaTable:

@@ -16,14 +16,19 @@ more frequent there than elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.schemes.factor_prior import FactorPrior
+from tallyfold.inference.schemes.gamma_chain import GammaChain
+
+if TYPE_CHECKING:
+    from tallyfold.posterior.gamma_posterior import GammaPosterior
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
@@ -40,6 +45,26 @@ BACKGROUND_SHARE = 0.3
 """The part of every label's counts that it has seen in them, and starts with."""
 
 
+FIRST_LEARNT, LEARNT_EVERY = 8, 4
+"""From which iteration on, and how often, the correlation of neighbours is learnt."""
+
+
+class Factored(Protocol):
+    """A state of factors, with what is learnt of their priors."""
+
+    @property
+    def posterior(self) -> GammaPosterior:
+        """The factors' posteriors."""
+
+    @property
+    def prior_rate_M(self) -> Floats:
+        """The rates of their priors."""
+
+    @property
+    def correlation_M(self) -> Floats:
+        """The correlations of neighbours."""
+
+
 @dataclass(frozen=True)
 class SeededLabels:
     """Labels of an axis, by position, that a component should have."""
@@ -47,6 +72,22 @@ class SeededLabels:
     component: int
     axis: int
     positions: Ints
+
+
+@dataclass(frozen=True)
+class Course:
+    """What is known of an axis whose labels follow each other.
+
+    Attributes
+    ----------
+    step_D
+        The step of each label.
+    correlation
+        Of the factors of one step and the next; None learns it.
+    """
+
+    step_D: npt.NDArray[np.int64]
+    correlation: float | None = None
 
 
 @dataclass(frozen=True)
@@ -64,12 +105,15 @@ class Guide:
         How surely: the part of a label's counts that is taken as seen there before.
     background
         The component of what is common everywhere; None without one.
+    courses
+        By axis, whose labels follow each other.
     """
 
     starts: tuple[Floats, ...] | None = None
     seeds: tuple[SeededLabels, ...] = ()
     strength: float = 0.0
     background: int | None = None
+    courses: Mapping[int, Course] = field(default_factory=dict)
 
     @classmethod
     def from_profiles(cls, profiles: Sequence[Floats], share_K: Floats) -> Guide:
@@ -126,6 +170,27 @@ class Guidance:
         if self.guide.believes:
             self.totals = [self._sum(axis, self.count_N) for axis in range(cells.n_axes)]
             self.priors = [self._prior(axis, first) for axis in range(cells.n_axes)]
+        self.correlation_M = np.zeros(cells.n_axes)
+        for axis, course in self.guide.courses.items():
+            chain = GammaChain.of(first, course.step_D, cells.seen[axis])
+            self.priors[axis] = replace(self.priors[axis], chain=chain)
+            self.correlation_M[axis] = course.correlation or 0.0
+
+    def learnt(self, state: Factored, iteration: int, but: int | None = None) -> Floats:
+        """Return the correlations of neighbours, now and then learnt anew.
+
+        Not before components have parted, and not those of the axis `but`.
+        """
+        found_M = state.correlation_M
+        if iteration < FIRST_LEARNT or iteration % LEARNT_EVERY:
+            return found_M
+        for axis, course in self.guide.courses.items():
+            chain, table = self.priors[axis].chain, state.posterior.axes[axis]
+            if course.correlation is None and axis != but and chain is not None:
+                b, before = float(state.prior_rate_M[axis]), float(found_M[axis])
+                learnt = chain.learnt_correlation(table, b, before)
+                found_M = replaced(found_M, axis, learnt)
+        return found_M
 
     def _sum(self, axis: int, value_N: Floats) -> Floats:
         """Return the sums over the cells, of all processes, of every label."""
@@ -220,3 +285,10 @@ class Guidance:
         if mean <= 0:  # no cell has a seed on another axis
             return np.ones(self.cells.shape[axis])
         return np.asarray(sum_D / np.maximum(self.totals[axis], 1.0) / mean)
+
+
+def replaced(number_M: Floats, axis: int, number: float) -> Floats:
+    """Return numbers of all axes with another one for an axis."""
+    new_M = number_M.copy()
+    new_M[axis] = number
+    return new_M

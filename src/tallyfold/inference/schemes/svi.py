@@ -77,6 +77,8 @@ class SVIStep:
         step_size = (1 + iteration / DELAY) ** -FORGETTING
         for axis in range(len(now.posterior.axes)):
             now = self._step_towards(now, axis, cells, entities, weight, step_size)
+        correlation_M = self.sweeps.guidance.learnt(now, iteration, but=self.axis)
+        now = replace(now, correlation_M=correlation_M)
         now = self.sweeps.with_dispersion(now, cells, iteration)
         bound = self._bound(now, cells, entities, weight)
         own = whole.posterior.axes[self.axis].with_rows(entities, now.posterior.axes[self.axis])
@@ -148,7 +150,9 @@ class SVIStep:
             )
             posterior = posterior.replace(axis, table)
         if self.sweeps.prior_rate is None:
-            learnt = 1 / posterior.axes[axis].mean_DK.mean()
+            b, correlation = float(prior_rate_M[axis]), float(now.correlation_M[axis])
+            prior = self._prior(axis, entities)
+            learnt = prior.learnt_rate(posterior.axes[axis], b, correlation)
             prior_rate_M[axis] = (1 - step_size) * prior_rate_M[axis] + step_size * learnt
         return replace(now, posterior=posterior, prior_rate_M=prior_rate_M)
 
@@ -160,11 +164,8 @@ class SVIStep:
         entities: slice | Ints,
         weight: float,
     ) -> GammaTable:
-        terms, prior_rate = self.sweeps.terms(now, cells), float(now.prior_rate_M[axis])
-        prior = self._prior(axis, entities)
-        return self.sweeps.updated(
-            axis, now.posterior, prior_rate, terms, now.dispersion, weight, prior
-        )
+        terms, prior = self.sweeps.terms(now, cells), self._prior(axis, entities)
+        return self.sweeps.updated(axis, now, terms, weight, prior)
 
     def _prior(self, axis: int, entities: slice | Ints) -> FactorPrior:
         prior = self.sweeps.guidance.priors[axis]
@@ -176,7 +177,7 @@ class SVIStep:
         geo, mean = posterior.geometric_means, posterior.means
         total = weight * terms.bound(geo, mean, now.dispersion)
         for axis, table in enumerate(posterior.axes):
-            prior = self._prior(axis, entities)
-            kl = self.sweeps.divergence(table, prior, float(now.prior_rate_M[axis]))
+            b, correlation = float(now.prior_rate_M[axis]), float(now.correlation_M[axis])
+            kl = self._prior(axis, entities).divergence(table, b, correlation)
             total -= kl * (weight if axis == self.axis else 1.0)
         return total
