@@ -24,7 +24,7 @@ LAYERS = (
 """From the top down: a module imports from its own layer and those after it."""
 
 SEE_DATA = LAYERS[: LAYERS.index("inference") + 1]
-SEEN_BY_ALL = {"errors", "version"}
+SEEN_BY_ALL = {"errors", "scales", "version"}
 
 HEAVY = {
     "duckdb",

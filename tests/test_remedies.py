@@ -89,6 +89,10 @@ def labelled(missing, label="b"):
     return tf.CountTensor.from_frame(frame, AXES, missing=missing)
 
 
+def with_counts(column, **how):
+    return tf.CountTensor.from_frame(EVENTS.assign(n=column), AXES, "n", **how)
+
+
 def words(**how):
     frame = pd.DataFrame({"text": ["one two", None], "who": ["a", "b"]})
     return tf.CountTensor.from_documents(frame, "text", ["who"], **how)
@@ -262,6 +266,19 @@ REMEDIES = [
             lambda how=how: labelled(missing=how),
         )
         for how in ("drop", "label")
+    ),
+    (
+        "errors='coerce'",
+        lambda: with_counts(EVENTS["n"].astype(str).replace("3", "n/a")),
+        lambda: with_counts(
+            pd.to_numeric(EVENTS["n"].astype(str).replace("3", "n/a"), errors="coerce"),
+            missing="drop",
+        ),
+    ),
+    (
+        "scale=(1, 10)",
+        lambda: with_counts(EVENTS["n"] / 2),
+        lambda: tf.Margins(scale=(1, 10)).fit(with_counts(2 * (EVENTS["n"] / 2))),
     ),
     (
         "missing='drop'",

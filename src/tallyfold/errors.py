@@ -26,6 +26,7 @@
         ├── ConvergenceWarning      a fit came to max_iter before its stopping rules applied
         ├── DroppedWarning          rows were left out that nobody asked to leave out
         ├── InterruptedWarning      a fit was stopped by hand and keeps its last whole iteration
+        ├── RepeatedWarning         ratings of one cell were added up, which nobody asked for
         ├── RoundedWarning          means of counts were not whole and were rounded
         └── SlowPathWarning         a setting has no fast kernel; says what is slow and why
 """
@@ -162,6 +163,10 @@ class DroppedWarning(TallyfoldWarning):
 
 class InterruptedWarning(TallyfoldWarning):
     """A fit was stopped by hand; it keeps its last whole iteration."""
+
+
+class RepeatedWarning(TallyfoldWarning):
+    """Ratings of one cell were added up, which nobody asked for."""
 
 
 class RoundedWarning(TallyfoldWarning):

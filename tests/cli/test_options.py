@@ -12,9 +12,12 @@ OWN = {
     "--by": "components orders labels within a component, top beside other labels",
     "--holdout": "split and compare hold out a fifth, tune, rank and fit nothing if not told to",
     "--models": "compare fits factors, backtest what remembers earlier periods",
+    "--max-words": "a data set of the paper has its own rules for words, which the option replaces",
+    "--min-df": "a data set of the paper has its own rules for words, which the option replaces",
     "--out": "each verb writes what is its own: a model, a table, a page",
     "--seed": "of what is drawn; fit without it keeps the seed of --config or of the model",
     "--seeds": "reproduce has its experiments' own, compare one",
+    "--stop-words": "a data set of the paper takes a list of its own, convert English ones",
     "--top": "of filters by axis, of shown labels, of shown cells",
     "--unknown": "predict has no count to leave out, score none to average",
 }

@@ -79,6 +79,40 @@ def test_good_rows_are_all_kept(way, tmp_path):
     assert tensor == way(good, tmp_path, **HOW)
 
 
+@in_all
+def test_a_row_that_lacks_something_and_holds_something_bad(way, tmp_path):
+    """It is missing where such rows are left out, and else bad."""
+    rows = table(who=["ann", None, "bob", "bob", "eve", "eve"])  # row 1 has no day either
+    both = way(rows, tmp_path, bad="drop", missing="drop", **HOW)
+    assert [str(record) for record in both.dropped] == [
+        "missing in who (1): dropped 1 row",
+        "bad times or counts in day (1), n (2): dropped 3 rows",
+    ]
+    one = way(rows, tmp_path, bad="drop", **HOW)
+    assert str(one.dropped[0]) == "bad times or counts in day (2), n (2): dropped 4 rows"
+    assert one == both
+
+
+def test_objects_that_are_no_numbers_are_bad_counts():
+    rows = table(n=[1, 2, "three", True, None, 6])
+    given = {"axes": AXES, "value": "n", "missing": "drop"}
+    with pytest.raises(DataError, match="bad='drop'"):
+        tf.CountTensor.from_frame(rows, **given)
+    tensor = tf.CountTensor.from_frame(rows, bad="drop", **given)
+    assert tensor.total == 9
+    assert [record.rows for record in tensor.dropped] == [1, 2]
+
+
+@in_all
+def test_halves_are_to_be_doubled(way, tmp_path):
+    with pytest.raises(DataError, match="Double the column") as refused:
+        way(table(n=[0.5, 2, 4.5, 3, 1, 1]), tmp_path, axes=AXES, value="n")
+    assert "scale=(1, 10)" in str(refused.value)
+    with pytest.raises(DataError, match="choose a unit") as refused:
+        way(table(n=[0.5, 2, 4.25, 3, 1, 1]), tmp_path, axes=AXES, value="n")
+    assert "Double" not in str(refused.value)
+
+
 def test_text_that_spells_no_number(tmp_path):
     file = tmp_path / "x.csv"
     file.write_text("who,day,n\nann,2024-01-01,5\nann,2024-01-02,n/a\nbob,2024-01-01,1e400\n")

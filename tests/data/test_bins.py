@@ -7,6 +7,7 @@ import zoneinfo
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 
 import tallyfold as tf
 from tallyfold import Axis, AxisOrder, CountTensor
+from tallyfold.data import bins
 from tallyfold.data.bins import bin_labels, bin_starts
+from tallyfold.data.problems import ALL_ROWS, Problems
 from tallyfold.data.time_units import CYCLES, UNITS
 from tallyfold.errors import LabelError, ParameterError
 
@@ -363,3 +366,17 @@ def test_notebooks_show_the_order_of_axes():
     shown = CountTensor.from_frame(frame, ["year", "time"], **cut)._repr_html_()
     assert "month, Europe/Berlin, 2024-01 to 2024-04, 2 gaps" in shown
     assert "ordered, 2003 to 2006, 2 gaps" in shown
+
+
+def test_times_that_arrow_reads_and_others_stand_in_one_column():
+    """As if each text was read by itself; `_SURE` must hold nothing that is no time."""
+    listed = (
+        "2024-06-08 21:12:28, 2024-02-29, 2023-02-29, never, 2024-06-08T21:12, 2024-05, 2024-5-1"
+    )
+    listed += ", 2024-06-08 22:12:28Z, 2024-06-08 22:12:28-0530, 0000-01-01, 2024-06-31, 1999-05-31"
+    listed += ", 2024-06-08Z, 2024-06-08 24:00, 2024-12-31 23:59:59.999999"
+    texts = pa.array([*listed.split(", "), None], pa.large_string())
+    order = AxisOrder.of_unit("hour", tz="Europe/Berlin")
+    for some in (texts, texts[1:], texts.filter(pc.is_valid(texts))):
+        given = some, order, "day", ALL_ROWS, Problems(), ""
+        assert bins._parsed(*given).equals(bins._one_by_one(*given))

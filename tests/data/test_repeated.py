@@ -9,7 +9,7 @@ from tests.data.ways import WAYS
 
 import tallyfold as tf
 from tallyfold.data.cells import merge_cells
-from tallyfold.errors import RoundedWarning
+from tallyfold.errors import RepeatedWarning, RoundedWarning
 
 STARS = pd.DataFrame(
     {
@@ -33,6 +33,24 @@ def test_one_count_of_several(way, repeated, tmp_path, recwarn):
         assert "the means of 1 of 2 cells with several rows are not whole" in told[0]
     else:
         assert told == []
+
+
+RATED = pd.DataFrame(
+    {"who": np.arange(60) % 30, "film": np.arange(60) // 30, "stars": 5 - (np.arange(60) % 3 == 0)}
+)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ratings_that_were_added_up_are_said(way, tmp_path, recwarn):
+    how = {"axes": ["who", "film"], "value": "stars"}
+    twice = pd.concat([RATED, RATED[:3]])
+    assert way(twice, tmp_path, **how).counts.max() == 10
+    (told,) = [str(one.message) for one in recwarn if one.category is RepeatedWarning]
+    assert "look like ratings from 4 to 5, and 3 rows repeat a cell" in told
+    for table, asked in [(RATED, {}), (twice, {"repeated": "sum"}), (twice, {"repeated": "last"})]:
+        recwarn.clear()
+        way(table, tmp_path, **how, **asked)
+        assert not [one for one in recwarn if one.category is RepeatedWarning]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -271,6 +271,9 @@ def test_a_tensor_that_may_be_a_sample_has_no_empty_cells_unless_asked_for(knowi
     sample = complete.test.with_part(None)
     assert surprise(knowing, sample)["count"].min() == 1
     assert (surprise(knowing, sample, absent=5)["count"] == 0).sum() == 5
+    some = sample.sel(user=sample.labels("user")[:-3])
+    without = len(knowing.axes_[0]) - len(some.compact().axis("user"))
+    assert surprise(knowing, some, absent=5).attrs["not_looked_at"]["user"] == without > 2
     assert surprise(knowing, complete.test, tail="upper")["count"].min() == 1
 
 

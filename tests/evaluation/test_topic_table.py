@@ -26,7 +26,7 @@ def test_the_table_is_what_its_lists_say(model, tensor):
     for npmi, words in zip(found.table["npmi"], lists, strict=True):
         assert npmi == pytest.approx(reference.npmi(words))
     every = [word for words in lists for word in words]
-    assert found.distinct == len(set(every)) / len(every)
+    assert found.different == len(set(every)) / len(every)
     for own, words in zip(found.table["distinct"], lists, strict=True):
         assert own == np.mean([every.count(word) == 1 for word in words])
     assert found.stability is None

@@ -105,6 +105,16 @@ def test_new_cells_are_told_apart_from_those_of_the_fit():
     assert f"taken in since: {later.nnz} cells" in str(card)
 
 
+def test_counts_are_taken_in_once(tmp_path):
+    first, later = (part.compact() for part in tf.split_entities(TENSOR, "axis_0", 0.2))
+    tf.Margins().fit(first).update(later).save(tmp_path / "m")
+    model = tf.load(tmp_path / "m")
+    for seen in (first, later):
+        with pytest.raises(ParameterError, match=r"given to this model before .*again=True"):
+            model.update(seen)
+    assert model.update(later, again=True).card().facts["taken in"] == 2 * later.nnz
+
+
 def test_a_model_saved_before_there_were_records_has_a_card(model, tmp_path):
     document = model.fitted_.document()
     del document["record"]

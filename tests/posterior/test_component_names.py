@@ -48,6 +48,10 @@ def test_words_come_before_identifiers():
     years = axis([[9, 0.1], [0.1, 9]], [2010, 2011])
     assert automatic_names([years, users], SHARES)[0] == "user 0, user 2"
     assert automatic_names([years, EVEN], SHARES) == ["2010", "2011"]
+    months = np.tile(np.array([[9, 0.1], [0.1, 9]]), (6, 1))
+    months = axis(months, [f"2024-{n + 1:02}" for n in range(12)])
+    few = axis([[9, 0.1], [0.1, 9]], ["user 0", "user 1"])
+    assert automatic_names([few, months], SHARES) == ["user 0", "user 1"]
 
 
 def test_what_was_seen_once_names_nothing():

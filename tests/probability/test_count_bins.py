@@ -6,12 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyfold.errors import CountError
-from tallyfold.probability.categorical import (
-    LEAST_CELLS,
-    MOST_SINGLE,
-    CountBins,
-    recognised_scale,
-)
+from tallyfold.probability.categorical import LEAST_CELLS, MOST_SINGLE, CountBins
+from tallyfold.scales import recognised_scale
 
 STARS = np.arange(1, 6), np.array([40, 30, 60, 150, 120])
 

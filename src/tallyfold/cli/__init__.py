@@ -51,12 +51,15 @@ SAID_HERE = {
     "`repeated`": "--repeated",
     "(top=, min_nonzeros=)": "--top AXIS=N, --min-nonzeros AXIS=N",
     "(n_components=)": "--components K",
+    "Double the column": "--query \"select *, 2 * COLUMN as doubled from 'FILE'\" "
+    "--database :memory: --value doubled, and --scale 1-10 to fit",
     "`sql`": "--query SQL",
     "`connection_or_uri`": "--database URI",
     "`missing`": "--missing",
     "bad_lines=": "--bad-lines skip",
     "encoding=": "--encoding NAME",
     "columns=": "--columns A,B,...",
+    "again=True": "--again",
     "unknown=": "--unknown prior or --unknown AXIS=prior",
     "bins=": "--bin AXIS=UNIT",
     "`bins`": "--bin",
@@ -166,11 +169,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Write a warning without the line of code that gave it."""
     if speaks():
-        say_aside(str(message))
+        say_aside(_message(message))
 
 
-def _message(error: Exception) -> str:
-    """Return the error in plain words: the operating system's errors lose their number."""
+def _message(error: Warning | Exception | str) -> str:
+    """Return an error or warning in the words of the command line.
+
+    The operating system's errors lose their number.
+    """
     if isinstance(error, OSError) and error.strerror:
         return f"{'' if error.filename is None else f'{error.filename}: '}{error.strerror}."
     message = str(error)

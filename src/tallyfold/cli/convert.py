@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from tallyfold.cli import options
+from tallyfold.cli import options, texts
 from tallyfold.cli.files import files_of, refuse_inputs
 from tallyfold.cli.options import argument, option
 from tallyfold.cli.progress import GO_ON, LOG_SECONDS, interruptible, progress
@@ -39,6 +39,11 @@ def convert(
     memory_limit: Annotated[
         str | None, option("AMOUNT", "What reading may use before it spills to disk: 2GB.")
     ] = None,
+    text: texts.Text = None,
+    explode: texts.Explode = None,
+    min_df: texts.MinDf = None,
+    max_words: texts.MaxWords = None,
+    stop_words: texts.StopWords = None,
 ) -> None:
     """Read counts from files, or by a query, and write them in another format.
 
@@ -55,6 +60,7 @@ def convert(
       tallyfold convert events.csv.gz counts.parquet --axes user,page,day
       tallyfold convert ratings.csv ratings.npz --axes user,movie --value stars
       tallyfold convert counts.npz counts.tns
+      tallyfold convert papers.csv words.npz --text abstract --axes author,year --min-df 5
       tallyfold convert events/*.parquet store/ --axes user,item,day --memory-limit 2GB
       zcat events.csv.gz | tallyfold convert - counts.npz --axes user,page
       tallyfold convert sales.npz --axes customer,product --database shop.db \\
@@ -62,13 +68,19 @@ def convert(
     """  # noqa: D301
     from tallyfold.data.formats import write_counts
 
+    counted = texts.Texts(text, explode, min_df, max_words, stop_words)
+    counted.check()
+    if text is not None and (shards, memory_limit) != (None, None):
+        raise ParameterError(
+            "--shards and --memory-limit are not for --text: convert its OUT next."
+        )
     if shards is not None or places[-1].endswith(("/", os.sep)):
         _convert_to_store(places, reading, shards or SHARDS, memory_limit)
         return
     sources, (target,) = _divided(places, ["OUT"], reading)
     if memory_limit is not None:
         reading.keywords["memory_limit"] = memory_limit
-    tensor = reading.counts(sources)
+    tensor = reading.counts(sources) if text is None else counted.counts(sources, reading)
     write_counts(tensor, target)
     say_dropped(tensor)
     sizes = " x ".join(f"{size:,}" for size in tensor.shape)

@@ -9,7 +9,7 @@ from rich.filesize import decimal
 
 from tallyfold.cli import options
 from tallyfold.cli.options import option
-from tallyfold.cli.terminal import console, print_json, say, show_table
+from tallyfold.cli.terminal import console, print_json, show_lines, show_table
 from tallyfold.errors import printable
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _describe_model(folder: str, as_json: bool) -> None:
     if as_json:
         print_json(card.facts)
     else:
-        say(str(card))
+        show_lines(str(card))
 
 
 def facts_of(tensor: "CountTensor", busiest: int = 5) -> dict[str, Any]:
@@ -84,6 +84,8 @@ def facts_of(tensor: "CountTensor", busiest: int = 5) -> dict[str, Any]:
     from tallyfold.models.fit_cost import fit_cost
 
     values, cells = np.unique(tensor.counts, return_counts=True)
+    zeros = zeros_of(tensor) if tensor.nnz else None
+    has_order = any(axis.order is not None for axis in tensor.axes)
     return {
         "shape": list(tensor.shape),
         "cells": tensor.nnz,
@@ -92,13 +94,18 @@ def facts_of(tensor: "CountTensor", busiest: int = 5) -> dict[str, Any]:
         "mean": float(tensor.total / tensor.nnz) if tensor.nnz else None,
         "largest": int(values[-1]) if len(values) else None,
         "most_frequent": int(values[np.argmax(cells)]) if len(values) else None,
-        "zeros": zeros_of(tensor) if tensor.nnz else None,
+        "zeros": zeros,
         "histogram": _histogram(values.tolist(), cells.tolist()),
         "axes": [_axis_facts(tensor, position, busiest) for position in range(len(tensor.axes))],
         "dropped": [str(record) for record in tensor.dropped],
         "bytes": tensor.nbytes,
         "fingerprint": tensor.fingerprint(),
-        "fit": {"model": "vae-bptf", "components": 10, **fit_cost(tensor, 10)._asdict()},
+        "fit": {
+            "model": "vae-bptf",
+            "components": 10,
+            **fit_cost(tensor, 10)._asdict(),
+            "remembers": zeros == "observed" and has_order,
+        },
     }
 
 
@@ -159,7 +166,8 @@ def show(facts: dict[str, Any], out: "Console") -> None:
         fit = facts["fit"]
         least, most = (duration(fit[f"{end}_seconds"]) for end in ("least", "most"))
         what = f"a fit of {fit['model']} with {fit['components']} components"
-        out.print(f"{what}: roughly {least} to {most}, {decimal(fit['bytes'])}")
+        past = ", and longer with the memory of periods" if fit["remembers"] else ""
+        out.print(f"{what}: roughly {least} to {most}{past}, {decimal(fit['bytes'])}")
     for axis in facts["axes"]:
         if axis["order"] is not None:
             out.print(f"{printable(axis['name'])}: {printable(axis['order'])}", markup=False)

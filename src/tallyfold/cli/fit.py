@@ -352,8 +352,10 @@ class FitRun:
 
     def _next(self) -> Iterator[str]:
         """Yield commands to try on the model."""
-        folder, longest = shlex.quote(self.out), max(self.model.axes_, key=len)
+        from tallyfold.models.scoring import ranked_axis
+
+        folder, axis = shlex.quote(self.out), ranked_axis(self.model.axes_)
         if self.model.fitted_.factors is not None and "n_components" in self.model.get_params():
-            yield f"tallyfold components {folder} --axis {shlex.quote(longest.name)}"
+            yield f"tallyfold components {folder} --axis {shlex.quote(axis)}"
         yield f"tallyfold predict {folder} cells.csv --out predictions.csv"
         yield f"tallyfold report {folder} --out report.html"

@@ -245,7 +245,8 @@ def surprise(
     """Rank cells by how unlikely their counts are to the model.
 
     by_chance says how many of these cells would be as unlikely by chance: a
-    finding is a number far below one. Where zeros are observed, a cell may be odd
+    finding is a number far below one. mean, low and high are of the count, zero
+    included, unless --given nonzero. Where zeros are observed, a cell may be odd
     for having a count at all, for how many, or for having none (--absent; 1,000
     if the file is a part of all cells, as split --cells all makes, else none).
     Cells that the model was fitted on surprise it less than they should.
@@ -286,6 +287,9 @@ def surprise(
         if "unknown" in shown and not shown["unknown"].any():
             shown = shown.drop(columns="unknown")
         show_frame(title, shown, FORMATS, spare=("low", "high"))
+        for name, n_labels in frame.attrs["not_looked_at"].items():
+            lacking = f"{number_of(n_labels, 'label')} of {printable(name)}"
+            say(f"{lacking} without a count in here: their empty cells were not looked at.")
 
 
 @options.with_reading(*options.READING_FOR_MODEL)
@@ -331,12 +335,16 @@ def update(
     out: NewFolder,
     reading: Reading,
     overwrite: model_folder.Overwrite = False,
+    again: Annotated[
+        bool, option(None, "Take in counts that are the same as some before.", "--again")
+    ] = False,
 ) -> None:
     """Teach a model new cells: of labels that it knows and of new ones, on any axis.
 
     For vae-bptf, margins and models of earlier periods: new cells are added to
-    sums; nothing is fitted and no old cell is needed. Give each cell once. With
-    observed zeros all cells of new labels that are not listed are zeros.
+    sums; nothing is fitted and no old cell is needed. Give each cell once; a file
+    that was given before is refused. With observed zeros all cells of new labels
+    that are not listed are zeros, and a new period is taken for whole as it is.
 
     \b
     [bold]Examples[/]
@@ -345,7 +353,7 @@ def update(
     """  # noqa: D301
     model = load_taking_model(folder)
     with model_folder.held_model_folder(out, overwrite):
-        save_larger(model, model.update(counts_for(model, files, reading)), out)
+        save_larger(model, model.update(counts_for(model, files, reading), again=again), out)
 
 
 def load_taking_model(folder: str) -> "TakesNewCells":
@@ -370,4 +378,7 @@ def save_larger(before: "TakesNewCells", model: "TakesNewCells", out: str) -> No
         if len(new) > len(old):
             more = number_of(len(new) - len(old), "new label")
             told.append(f"{printable(new.name)} has {more}, {len(new):,} in all")
+            past = model.fitted_.forecaster
+            if past is not None and model.axes_[past.history.axis] is new:
+                told[-1] += ", each taken for whole as it is"
     say(f"wrote {printable(out)}: {'; '.join(told) or 'no label is new'}")

@@ -132,7 +132,8 @@ def top(
         return
     beside = ", ".join(f"{name} {label}" for name, label in asked.items()) or "anything"
     title = f"{printable(axis)}: {RANKED_BY[by]} beside {printable(beside)}"
-    show_frame(title, frame, RATES)
+    certain = not frame["sd"].any()
+    show_frame(title, frame.drop(columns="sd") if certain else frame, RATES)
     if by == "count" and model.fitted_.parameters.get("zeros") == "missing":
         say("\nEmpty cells are unknown to this model: how many, given that there are any.")
     if frame.attrs["error"]:
@@ -140,8 +141,12 @@ def top(
         say(
             f"\nEstimated from cells drawn among too many to predict: standard error {error:.1g} %."
         )
-    if not frame.attrs["posterior"]:
-        say("\nThis model has no posterior, so there is no sd.")
+    if certain:
+        none = "is learned from margins, not from factors"
+        why = (
+            f"What is ranked {none}" if frame.attrs["posterior"] else "This model has no posterior"
+        )
+        say(f"\n{why}, so there is no sd.")
 
 
 def profile(

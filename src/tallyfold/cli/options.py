@@ -75,7 +75,8 @@ Bad = Annotated[str | None, _data("error|drop", BAD)]
 QUERY = "Read what a database answers to this query, in the place of files."
 Query = Annotated[str | None, _data("SQL", QUERY)]
 DATABASE = (
-    "The database that --query asks: postgresql://..., sqlite:///..., duckdb:///... or a file."
+    "The database that --query asks: postgresql://..., sqlite:///..., duckdb:///... or its file; "
+    ":memory: for a query of files, such as select * from 'x.csv'."
 )
 Database = Annotated[str | None, _data("URI", DATABASE)]
 DELIMITER = "What separates the columns of a CSV file, if not a comma."

@@ -88,6 +88,14 @@ def say(line: str, out: Console | None = None) -> None:
     (out or console()).print(line, markup=False, soft_wrap=True)
 
 
+def show_lines(text: str) -> None:
+    """Print lines; on a terminal those that are too long are broken, and set in."""
+    out = console()
+    for line in text.splitlines():
+        broken = textwrap.wrap(line, out.width, subsequent_indent="    ") if out.is_terminal else []
+        say("\n".join(broken or [line]), out)
+
+
 def say_aside(line: str, keep: str = "") -> None:
     """Print a line on standard error, after the command's name; `keep` as in `printable`."""
     typer.echo(f"tallyfold: {printable(line, keep)}", err=True)

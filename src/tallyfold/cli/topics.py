@@ -20,7 +20,7 @@ def topics(
     files: options.Files,
     reading: options.Reading,
     axis: Annotated[
-        str | None, option("AXIS", "The axis of words; the longest if left out.")
+        str | None, option("AXIS", "The axis of words; the longest, but for times, if left out.")
     ] = None,
     document: Annotated[
         str | None, option("A,B,...", "Axes that make up a document; all others if left out.")
@@ -35,7 +35,8 @@ def topics(
     FILE has counts in which words stand together, such as those the model was
     fitted on. npmi is from -1 (words of a component are never in the same
     document) by 0 (as by chance) to 1 (always); distinct is the share of a
-    component's words that no other one lists. Stability is there if tallyfold
+    component's words that no other one lists, and the last line says how many of
+    all words listed are different. Stability is there if tallyfold
     stability MODEL FILE --out MODEL was run before.
 
     \b
@@ -45,17 +46,18 @@ def topics(
       tallyfold topics model train.npz --by relevance --json
     """  # noqa: D301
     from tallyfold.evaluation.words.topic_table import topic_table
+    from tallyfold.models.scoring import ranked_axis
 
     model = load_model(folder)
     tensor = counts_for(model, files, reading)
-    name = axis or max(model.axes_, key=len).name
+    name = axis or ranked_axis(model.axes_)
     axes = [each.strip() for each in document.split(",")] if document else None
     ranked: dict[str, Any] = {"by": by, "relevance": relevance}
     found = topic_table(model, name, tensor, document=axes, top=most, **ranked)
     if as_json:
         print_json(
             {
-                "axis": name, "npmi": found.npmi, "distinct": found.distinct,
+                "axis": name, "npmi": found.npmi, "different": found.different,
                 "stability": found.stability, "components": found.table,
             }
         )  # fmt: skip

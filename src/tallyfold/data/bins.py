@@ -34,6 +34,12 @@ BINNED_WANTED = "column {!r} is cut by {}, so it must hold times, or labels of s
 BINNED_REMEDY = "Go back to the times, or cut by the unit of the labels ({} is not told from them)."
 NO_TIME_REMEDY = "Mend those rows, or leave them out with bad='drop'."
 
+_DATE = (
+    r"[1-9]\d{3}-((0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)"
+)
+_SURE = _DATE + r"([ T]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?)?"
+_ZONE = r"(Z|[+-](0\d|1[0-3]):?[0-5]\d)"
+"""Times that Arrow surely reads: a single text that is none must not make a long column slow."""
 _LOOSE = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)(?:[T ](\d\d?)((?::[\d:.,]*)?) ?(UTC|Z|[+-][\d:]+)?)?")
 """Dates and times as they are also written: 2015-3-9, 2015-03-09 9:30 UTC."""
 _ALL_BINS = {**dict.fromkeys(UNITS), **dict.fromkeys(CYCLES)}
@@ -228,10 +234,25 @@ def labels_of_other_bins(values: Any, order: AxisOrder) -> npt.NDArray[np.bool_]
 def _parsed(
     texts: Any, order: AxisOrder, axis: str, rows: RowNumbers, problems: Problems, remedy: str
 ) -> Any:
-    """Read ISO times and labels: all at once if Arrow can, else each distinct text by itself."""
-    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):  # none has a zone, or each has one
+    """Read ISO times and labels: all that Arrow can at once, each other text by itself."""
+    kinds = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
+    for kind in kinds:  # none has a zone, or each has one
         with contextlib.suppress(pa.ArrowInvalid):
             return local_times(texts.cast(kind), order.tz)
+    plain = pa.scalar(None, pa.timestamp("us"))
+    for kind, zone in zip(kinds, ("", _ZONE), strict=True):
+        sure = pc.match_substring_regex(texts, f"^{_SURE}{zone}$")
+        some = pc.if_else(sure, texts, pa.scalar(None, texts.type))
+        with contextlib.suppress(pa.ArrowInvalid):
+            plain = pc.coalesce(local_times(some.cast(kind), order.tz), plain)
+            texts = pc.if_else(sure, pa.scalar(None, texts.type), texts)
+    return pc.coalesce(plain, _one_by_one(texts, order, axis, rows, problems, remedy))
+
+
+def _one_by_one(
+    texts: Any, order: AxisOrder, axis: str, rows: RowNumbers, problems: Problems, remedy: str
+) -> Any:
+    """Read each distinct text by itself, whatever its form."""
     distinct = pc.unique(texts).drop_null()
     found = [_read(text, order.unit or "") for text in distinct.to_pylist()]
     no_times = [text for text, one in zip(distinct, found, strict=True) if one is None]

@@ -14,11 +14,13 @@ import pyarrow.compute as pc
 from tallyfold.data.axis import Axis, listing
 from tallyfold.data.missing import missing_in
 from tallyfold.data.problems import ALL_ROWS, SHOWN, Problem, Problems, RowNumbers
-from tallyfold.errors import CountError, RoundedWarning, ShapeError
+from tallyfold.errors import CountError, RepeatedWarning, RoundedWarning, ShapeError
+from tallyfold.scales import Ints, recognised_scale
 
 MAX_COUNT = 2**53 - 1
 """The largest count: up to it floating point tells every whole number from its neighbours."""
 COUNT_REMEDY = "Leave those rows out with missing='drop', or fill in their counts."
+HALVES_REMEDY = "Double the column: half stars from 0.5 to 5 are counts on scale=(1, 10)."
 FRACTION_REMEDY = "If they are amounts, not counts, choose a unit in which they are whole."
 NEGATIVE_REMEDY = "A count cannot be negative: aggregate corrections first, or drop them."
 LARGE_REMEDY = "Larger counts are not exact in floating point: use a coarser unit."
@@ -109,7 +111,8 @@ def _numbers(values: Any, name: str, spelled: bool) -> tuple[npt.NDArray[Any], A
         raise CountError(
             f"{name} must be numbers; got values such as {listing(numbers[:3].tolist())} of type "
             f"{numbers.dtype}. Name the column that holds the counts, or use value=None to count "
-            "rows."
+            "rows; texts that spell numbers are made into them by pandas.to_numeric(column, "
+            "errors='coerce'), which leaves a gap for each that does not (missing='drop')."
         )
     return numbers, texts
 
@@ -132,7 +135,8 @@ def _faults(numbers: npt.NDArray[Any], texts: Any) -> Iterator[tuple[str, Any, s
         fraction = finite & (np.floor(numbers) != numbers)
         if texts is not None:  # one too small for floating point is a fraction, too
             fraction |= np.asarray(pc.match_substring_regex(texts, r"\.0*[1-9]"))
-        yield "with a fraction", fraction, FRACTION_REMEDY
+        halves = texts is None and bool(np.all(numbers[fraction] % 1 == 0.5))
+        yield "with a fraction", fraction, HALVES_REMEDY if halves else FRACTION_REMEDY
     if numbers.dtype.kind in "fi":
         yield "below zero", numbers < 0, NEGATIVE_REMEDY
     yield "past 2**53 - 1", numbers > MAX_COUNT, LARGE_REMEDY
@@ -150,7 +154,7 @@ def merge_cells(
     codes: Sequence[npt.NDArray[np.integer]],
     counts_R: npt.NDArray[np.int64] | None,
     shape: Sequence[int],
-    repeated: str = "sum",
+    repeated: str | None = None,
 ) -> Cells:
     """Sort rows into distinct cells, putting together the counts of rows that share one.
 
@@ -163,7 +167,7 @@ def merge_cells(
     shape
         The size of each axis.
     repeated
-        How: ``"sum"``, ``"mean"`` (rounded), ``"last"`` or ``"max"``.
+        How: ``"sum"`` (or None), ``"mean"`` (rounded), ``"last"`` or ``"max"``.
     """
     keys = _packed_keys(codes, shape)
     n_rows = len(codes[0])
@@ -243,11 +247,11 @@ def _run_totals(
     order: npt.NDArray[Any] | None,
     starts: npt.NDArray[np.intp],
     n_rows: int,
-    repeated: str,
+    repeated: str | None,
 ) -> npt.NDArray[np.int64]:
     times_N = np.diff(starts, append=n_rows).astype(np.int64, copy=False)
     if counts_R is None:
-        return times_N if repeated in ("sum", "error") else np.ones_like(times_N)
+        return times_N if repeated in (None, "sum", "error") else np.ones_like(times_N)
     counts_R = counts_R if order is None else counts_R[order]
     if len(starts) == n_rows:
         return counts_R.copy() if order is None else counts_R
@@ -291,6 +295,20 @@ def warn_rounded(fractions: int, several: int) -> None:
             "repeated='last' or repeated='max' takes one of the counts as it is.",
             RoundedWarning,
             stacklevel=3,
+        )
+
+
+def warn_added(value_V: Ints, times_V: Ints, repeats: int) -> None:
+    """Say that rows which repeat a cell were added up, if their values look like ratings."""
+    scale = recognised_scale(value_V, times_V)
+    if scale is not None:
+        warnings.warn(
+            f"the values look like ratings from {scale[0]} to {scale[1]}, and {repeats:,} rows "
+            "repeat a cell: they were added up, which is off that scale. repeated='last', "
+            "repeated='mean' or repeated='max' takes one value of a cell; repeated='sum' adds up "
+            "and says nothing.",
+            RepeatedWarning,
+            stacklevel=5,
         )
 
 

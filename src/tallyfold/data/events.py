@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 
 from tallyfold.data.axis import UNFIT, Axis, listing, mixed_labels
 from tallyfold.data.bad_rows import BadRows
-from tallyfold.data.cells import merge_cells, whole_counts
+from tallyfold.data.cells import DROP_BAD, merge_cells, warn_added, whole_counts
 from tallyfold.data.declared_order import with_order
 from tallyfold.data.labels import Column, encode_columns
 from tallyfold.data.missing import MissingRows
@@ -30,6 +31,7 @@ from tallyfold.errors import (
     ParameterError,
     ShapeError,
 )
+from tallyfold.scales import histogram
 
 ROWS_AT_A_TIME = 2_000_000
 ONE_OF_MANY = (
@@ -84,7 +86,7 @@ def tensor_from_rows(
     axes: Sequence[Axis],
     codes: Sequence[npt.NDArray[np.integer]],
     counts: npt.NDArray[np.int64] | None,
-    repeated: str = "sum",
+    repeated: str | None = "sum",
     dropped: Sequence[Dropped] = (),
 ) -> CountTensor:
     """Merge coded rows into a tensor, leaving out zeros with a warning.
@@ -97,6 +99,8 @@ def tensor_from_rows(
             f"each cell must be given once (repeated='error'); got {cells.repeats:,} rows that "
             f"repeat a cell, such as {_repeated_cells(axes, codes)}. {ONE_OF_MANY}"
         )
+    if repeated is None and counts is not None and cells.repeats:
+        warn_added(*histogram(counts[counts > 0]), cells.repeats)
     zero = cells.counts_N == 0
     if not zero.any():
         return CountTensor.of_canonical(axes, cells.indices_NM, cells.counts_N, dropped)
@@ -162,17 +166,28 @@ def _arrow(table: Any, name: str, request: Request) -> Any:
     """Return a column of a narwhals frame, of labels or of counts, in Arrow's form."""
     import narwhals as nw
 
-    series = table[name]
+    series, droppable = table[name], request.bad == "drop"
     try:
         is_text = series.dtype == nw.String and name != request.count_column
+        if series.dtype == nw.Object and droppable and name == request.count_column:
+            return _numbers_among(series.to_list())
         return _encoded_in_parts(series) if is_text else series.to_arrow()
     except UNFIT as error:
         if name != request.count_column:
             raise mixed_labels(name, error) from error
         raise CountError(
             f"{name!r} must be numbers; Arrow says: {str(error).splitlines()[0]} Name the "
-            "column that holds the counts, or use value=None to count rows."
+            f"column that holds the counts, or use value=None to count rows.{DROP_BAD}"
         ) from error
+
+
+def _numbers_among(values: Sequence[Any]) -> pa.Array:
+    """Return objects as numbers; those that are none become a count that there is not either."""
+
+    def is_none(value: Any) -> bool:
+        return isinstance(value, bool) or not isinstance(value, Number | None)
+
+    return pa.array([-1 if is_none(value) else value for value in values], from_pandas=True)
 
 
 def _part(column: Column, rows: RowNumbers, kept: npt.NDArray[np.bool_] | None) -> Column:

@@ -34,7 +34,7 @@ class Request(NamedTuple):
     bins
         How the times of an axis are cut that are.
     repeated
-        One of `REPEATED`.
+        One of `REPEATED`; None is the sum, which nobody asked for.
     missing
         One of `MISSING`.
     bad
@@ -46,7 +46,7 @@ class Request(NamedTuple):
     axes: list[str]
     value: str | EllipsisType | None = None
     bins: Mapping[str, AxisOrder] = MappingProxyType({})
-    repeated: str = "sum"
+    repeated: str | None = None
     missing: str = "error"
     bad: str = "error"
     ordered: Mapping[str, Sequence[str] | None] = MappingProxyType({})
@@ -57,7 +57,7 @@ class Request(NamedTuple):
         axes: Sequence[str | Axis],
         value: str | EllipsisType | None,
         bins: Bins | None,
-        repeated: str,
+        repeated: str | None,
         missing: str,
         bad: str,
         tz: str | None = None,
@@ -157,10 +157,10 @@ def _check_same(
             )
 
 
-def check_choices(repeated: str, missing: str, bad: str) -> None:
+def check_choices(repeated: str | None, missing: str, bad: str) -> None:
     """Refuse ways of treating repeated cells, missing labels or bad rows that do not exist."""
     choices = {
-        "repeated": (repeated, REPEATED),
+        "repeated": (repeated or "sum", REPEATED),
         "missing": (missing, MISSING),
         "bad": (bad, BAD),
     }

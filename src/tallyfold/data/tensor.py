@@ -110,7 +110,7 @@ class CountTensor:
         axes: Sequence[str | Axis],
         value: str | EllipsisType | None = ...,
         *,
-        repeated: Repeated = "sum",
+        repeated: Repeated | None = None,
         missing: Missing = "error",
         bad: Bad = "error",
         bins: Bins | None = None,
@@ -136,7 +136,7 @@ class CountTensor:
             ``"mean"`` takes their mean, rounded to a whole number, halves up (a `RoundedWarning`
             says how many were not whole), ``"last"`` the last in the order of the rows, ``"max"``
             the largest; ``"error"`` allows one row only. Without a column of counts each row has
-            a count of one.
+            a count of one. None adds up, with a `RepeatedWarning` if values look like ratings.
         missing
             What to do with rows that lack a label (null, or NaN among numbers) or a count:
             ``"error"`` refuses them, ``"drop"`` leaves them out and records how many in `dropped`,

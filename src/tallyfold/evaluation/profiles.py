@@ -140,7 +140,8 @@ def top(
     -------
     pandas.DataFrame
         label, mean and sd, largest mean first: sd is the posterior standard deviation that comes
-        from the factors. Without a posterior it is 0; ``attrs["posterior"]`` tells. ``attrs["by"]``
+        from the factors. It is 0 without a posterior (``attrs["posterior"]`` tells) and where what
+        is predicted does not follow the factors, such as stars by a count head. ``attrs["by"]``
         is what was ranked by. Where the cells are more than 262,144 their means are estimated from
         so many, drawn in proportion to the factors' rates; ``attrs["error"]`` is the largest
         standard error of that, as a share of the mean, and 0 where all cells were predicted.

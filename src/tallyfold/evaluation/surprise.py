@@ -80,8 +80,9 @@ def surprise(
     absent
         With observed zeros: of how many cells without a count, those where it was the most
         probable, to say so. Of a tensor that is no part of all cells, every cell of its labels
-        that has no count is then taken as empty. None: 1,000 if it is a part, such as
-        ``split(cells="all")`` makes, and else none.
+        that has no count is then taken as empty; labels that have no count in it at all, such as a
+        user who did not come, are not looked at, and counted in ``attrs["not_looked_at"]``. None:
+        1,000 if it is a part, such as ``split(cells="all")`` makes, and else none.
     unknown
         Labels the model does not know: an error, or ``"prior"`` to expect of them what is expected
         of an average entity of their axis; on some axes only: ``{"month": "prior"}``.
@@ -89,7 +90,9 @@ def surprise(
     Returns
     -------
     pandas.DataFrame
-        A row per cell: its labels, count, expected mean and interval, the side it is on
+        A row per cell: its labels, count, expected mean and interval (of the count, zero included,
+        unless `given`: a count of 1 may be `"fewer"`, given that there is one, and above the mean),
+        the side it is on
         (``"more"`` or ``"fewer"`` than expected), `p`, its logarithm (`p` is 0 below 1e-308), and
         how many of the tensor's cells would be as unlikely `by_chance`: of those with a count, and
         for a count of zero of the empty ones. With observed zeros also the `probability` that
@@ -146,7 +149,17 @@ def surprise(
     frame = pd.DataFrame(dict(zip([*tensor.names, *COLUMNS], values, strict=True)))
     if with_unknown:
         frame[UNKNOWN] = unknown_words(model.axes_, cell_positions(model.axes_, shown, unknown))
-    return frame if observed else frame.drop(columns="probability")
+    frame = frame if observed else frame.drop(columns="probability")
+    frame.attrs["not_looked_at"] = _not_looked_at(model, ask.tensor) if n_absent else {}
+    return frame
+
+
+def _not_looked_at(model: CountModel, tensor: CountTensor) -> dict[str, int]:
+    """Return how many labels of each axis a tensor lacks; of a new month it lacks all others."""
+    found = {axis.name: tensor.axis(axis.name).find(axis.labels)[1] for axis in model.axes_}
+    return {
+        name: int((~in_D).sum()) for name, in_D in found.items() if in_D.any() and not in_D.all()
+    }
 
 
 def _how_many_absent(absent: int | None, tail: Tail, tensor: CountTensor, observed: bool) -> int:

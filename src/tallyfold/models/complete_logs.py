@@ -9,7 +9,6 @@ from functools import cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.tensor import CountTensor
@@ -25,10 +24,8 @@ from tallyfold.models.parameters import Rule
 from tallyfold.posterior.derived_axis import countable
 from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.named_arrays import Arrays
-from tallyfold.probability.categorical import WIDEST_SCALE, recognised_scale
 from tallyfold.probability.counts import COUNTS
-
-Ints = npt.NDArray[np.int64]
+from tallyfold.scales import histogram, recognised_scale
 
 _log = logging.getLogger("tallyfold")
 
@@ -60,27 +57,13 @@ def zeros_of(tensor: CountTensor) -> Literal["missing", "observed"]:
     >>> zeros_of(tf.simulate((30, 20, 10), n_components=2, density=0.3).tensor)
     'observed'
     """
-    value_V, times_V = _values(tensor.counts)
+    value_V, times_V = histogram(tensor.counts)
     group = current_group()
     if group.size > 1:
         all_V, row_V = np.unique(group.all_gather(value_V), return_inverse=True)
         times_V = np.bincount(row_V, group.all_gather(times_V)).astype(np.int64)
         value_V = all_V
-    if not len(value_V):
-        return "observed"
     return "observed" if recognised_scale(value_V, times_V) is None else "missing"
-
-
-def _values(counts_N: npt.NDArray[np.int64]) -> tuple[Ints, Ints]:
-    """Return the values that counts have, and how often; of a wide range, its ends alone."""
-    if not len(counts_N):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    low, high = int(counts_N.min()), int(counts_N.max())
-    if high - low >= WIDEST_SCALE:  # no scale, whatever is in between
-        return np.array([low, high]), np.ones(2, np.int64)
-    times_W = np.bincount(counts_N - low)
-    place_V = np.flatnonzero(times_W)
-    return place_V + low, times_W[place_V]
 
 
 CHOSEN = {

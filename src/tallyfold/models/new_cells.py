@@ -17,8 +17,9 @@ class TakesNewCells(CountModel):
     """The part of a model that takes in new cells.
 
     What a model says of an entity comes from sums over its cells, to which new cells are added;
-    nothing is optimised and no old cell is needed. Give each cell once: the model cannot know that
-    it has seen one before.
+    nothing is optimised and no old cell is needed. Give each cell once: counts that are
+    all the same as those of the fit, or of an earlier call, are refused; single cells a model
+    cannot know again.
 
     With observed zeros all cells of a new entity that are not given are zeros, unless the cells are
     a part of all (``split(cells="all")``): then the others are hidden.
@@ -39,7 +40,7 @@ class TakesNewCells(CountModel):
         """
         return self._changed(counts, lambda fitted, cells: fold_in.fold_in(fitted, cells, axis))
 
-    def partial(self, counts: CountTensor) -> Self:
+    def partial(self, counts: CountTensor, *, again: bool = False) -> Self:
         """Return a model that has also seen new cells of entities it knows.
 
         With observed zeros these were empty before; cells of a part that was hidden from the fit
@@ -49,10 +50,12 @@ class TakesNewCells(CountModel):
         ----------
         counts
             The new cells; their labels must be known.
+        again
+            Whether they may be the same as those of the fit, or of an earlier call.
         """
-        return self._changed(counts, fold_in.partial)
+        return self._changed(counts, fold_in.partial, again)
 
-    def update(self, counts: CountTensor) -> Self:
+    def update(self, counts: CountTensor, *, again: bool = False) -> Self:
         """Return a model that has also seen new cells, of entities it knows and of new ones.
 
         Labels may be new on any axis, on several at once too: a new day with new users. It is what
@@ -61,7 +64,10 @@ class TakesNewCells(CountModel):
         Parameters
         ----------
         counts
-            The new cells.
+            The new cells. A model that remembers periods takes new ones for whole, as they stand:
+            a week of which one day is there looks like a slow week, until the rest is added.
+        again
+            Whether they may be the same as those of the fit, or of an earlier call.
 
         Examples
         --------
@@ -73,16 +79,19 @@ class TakesNewCells(CountModel):
         >>> len(larger.axes_[1]) - len(model.axes_[1]) == len(later.compact().axis("word"))
         True
         """
-        return self._changed(counts, fold_in.update)
+        return self._changed(counts, fold_in.update, again)
 
     def _changed(
-        self, counts: CountTensor, change: Callable[[Fitted, CountTensor], Fitted]
+        self,
+        counts: CountTensor,
+        change: Callable[[Fitted, CountTensor], Fitted],
+        again: bool = False,
     ) -> Self:
         """Take cells in, their times cut as those of the fit were."""
         model, fitted = self._with(), self.fitted_
         counts = counts_like(fitted.axes, counts, "counts")
         others = tuple(change(other, counts) for other in fitted.others)
         changed = change(fitted, counts)
-        record = replace(fitted.record, taken_in=fitted.record.taken_in + counts.nnz)
+        record = fitted.record.with_update(counts, again)
         model._fitted = replace(changed, others=others, record=record)
         return model

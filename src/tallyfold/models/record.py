@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tallyfold.data.fingerprint import cell_sums, labelled_fingerprint
 from tallyfold.data.tensor import CountTensor
+from tallyfold.errors import ParameterError
 from tallyfold.inference.distributed.process_group import ProcessGroup
 from tallyfold.version import __version__
 
@@ -63,6 +64,8 @@ class Record:
         Scores on held-out cells, if there are any.
     taken_in
         The number of cells that were taken in after the fit.
+    updates
+        The fingerprints of what was taken in.
     """
 
     data: str = ""
@@ -71,10 +74,11 @@ class Record:
     versions: Mapping[str, str] = field(default_factory=dict)
     held_out: HeldOut | None = None
     taken_in: int = 0
+    updates: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         require_whole(self.cells, self.total, self.taken_in)
-        texts = [self.data, *self.versions, *self.versions.values()]
+        texts = [self.data, *self.versions, *self.versions.values(), *self.updates]
         if not all(isinstance(text, str) for text in texts):
             raise ValueError("it has a record that cannot be")
 
@@ -87,6 +91,18 @@ class Record:
             "tallyfold": __version__, "numpy": np.__version__, "python": platform.python_version(),
         }  # fmt: skip
         return cls(labelled_fingerprint(tensor, sums), cells, total, versions)
+
+    def with_update(self, counts: CountTensor, again: bool) -> Record:
+        """Return the record with counts that were taken in; refuse those that are in already."""
+        found = counts.fingerprint()
+        if found in (self.data, *self.updates) and not again:
+            raise ParameterError(
+                f"these counts were given to this model before (fingerprint {found}): each would "
+                "count twice. If they are new events that happen to be the same, again=True takes "
+                "them in."
+            )
+        updates = (*self.updates, found)
+        return replace(self, taken_in=self.taken_in + counts.nnz, updates=updates)
 
     def document(self) -> dict[str, Any]:
         """Return what goes into a model's JSON."""
@@ -103,8 +119,9 @@ class Record:
         """
         if document is None:
             return cls()
-        held_out = document["held_out"]
-        return cls(**document | {"held_out": None if held_out is None else HeldOut(**held_out)})
+        held_out, updates = document["held_out"], tuple(document.get("updates", ()))
+        held_out = None if held_out is None else HeldOut(**held_out)
+        return cls(**document | {"held_out": held_out, "updates": updates})
 
 
 def require_whole(*numbers: object) -> None:

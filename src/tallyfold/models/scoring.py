@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.empty_cells import EmptyCells, draw_empty_cells, weighted_sum
@@ -57,8 +58,23 @@ class CellScores(NamedTuple):
 
 
 def ranked_axis(axes: Sequence[Axis]) -> str:
-    """Return the axis whose labels such scores rank if nobody says: the one with the most."""
-    return max(axes, key=len).name
+    """Return the axis whose labels such scores rank if nobody says, and that others name.
+
+    It is the one with the most labels, but for those of times or with another order: nobody asks
+    for the next month of a user and a shop.
+
+    Examples
+    --------
+    >>> from tallyfold.data.axis_order import AxisOrder
+    >>> ranked_axis([Axis("user", ["ann", "bob"]), Axis("day", [1, 2, 3], AxisOrder("ordered"))])
+    'user'
+    """
+
+    def rank(axis: Axis) -> tuple[bool, int]:
+        is_time = axis.order is not None or pa.types.is_temporal(axis.labels.type)
+        return not is_time, len(axis)
+
+    return max(axes, key=rank).name
 
 
 def with_axis(score: str, axes: Sequence[Axis]) -> str:

@@ -3,7 +3,8 @@
 A component is told from the others by the axes on which its labels are least like those of all
 components together: by the Kullback-Leibler divergence of its profile. It is called by two labels
 of the longest axis among those that tell it best, and in brackets by one of another that does.
-Axes whose labels are words come before those of numbers, dates and identifiers such as "user 12".
+Axes whose labels are words come before those of numbers and identifiers such as "user 12", and
+times come last.
 """
 
 from __future__ import annotations
@@ -29,11 +30,16 @@ LOOKED_AT = 200
 LONGEST_LABEL, LONGEST_NAME = 24, 80
 STEP = re.compile(r"[./\\:]+")
 """What parts the steps of a path or of a dotted name."""
+TIME = re.compile(r"(1[5-9]|20)\d\d(-(\d\d|Q\d|W\d\d)\b.*)?")
+"""What years, quarters, months, weeks, days and hours look like."""
 SURE = 1.645
 """Standard deviations to the lower end of a 90 % interval."""
 
 BACKGROUND = "background"
 """The name of the component of what is common everywhere, in models that have one."""
+
+TIMES, OTHERS, WORDS = range(3)
+"""Kinds of labels, those last that name a component best."""
 
 Component = int | str
 """A component, by its number or by its name."""
@@ -67,12 +73,12 @@ def automatic_names(axes: Sequence[AxisWeights], share_K: Floats) -> list[str]:
         part_DK, sure_DK = _divergence(axis, share_K)
         parts.append(part_DK.sum(axis=0))
         firsts.append([_first(axis.labels, sure_D) for sure_D in sure_DK.T])
-    rank_M = np.array([(_has_words(axis.labels), len(axis.labels)) for axis in axes])
+    rank_M = np.array([(_wordiness(axis.labels), len(axis.labels)) for axis in axes])
     names = []
     for component, part_M in enumerate(np.stack(parts, axis=1)):
         telling = np.flatnonzero(part_M >= TELLING * part_M.max()).tolist()
         first = max(telling, key=lambda m: (*rank_M[m], -m))
-        rest = [m for m in telling if m != first and rank_M[m, 0]]
+        rest = [m for m in telling if m != first and rank_M[m, 0] == WORDS]
         beside = sorted(rest, key=lambda m: -part_M[m])[:1]
         name = ", ".join(firsts[first][component])
         names.append(name + "".join(f" ({firsts[m][component][0]})" for m in beside))
@@ -94,11 +100,12 @@ def _divergence(axis: AxisWeights, share_K: Floats) -> tuple[Floats, Floats]:
     return part_DK, sure_DK
 
 
-def _has_words(labels: Any) -> bool:
-    """Tell whether most labels, among the first ones, are texts without a digit."""
-    some = [labels[row].as_py() for row in range(min(len(labels), LOOKED_AT))]
-    plain = [isinstance(each, str) and not any(map(str.isdecimal, each)) for each in some]
-    return 2 * sum(plain) > len(plain)
+def _wordiness(labels: Any) -> int:
+    """Return what most labels, among the first ones, are: texts without a digit, times, or else."""
+    some = [in_words(labels[row].as_py()) for row in range(min(len(labels), LOOKED_AT))]
+    if 2 * sum(not any(map(str.isdecimal, each)) for each in some) > len(some):
+        return WORDS
+    return TIMES if 2 * sum(bool(TIME.fullmatch(each)) for each in some) > len(some) else OTHERS
 
 
 def _first(labels: Any, sure_D: Floats) -> list[str]:

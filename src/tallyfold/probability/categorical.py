@@ -18,6 +18,7 @@ from tallyfold.errors import CountError, ParameterError
 from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.probability.distribution import CountDistribution
 from tallyfold.probability.lomax import LomaxTail
+from tallyfold.scales import recognised_scale
 
 LEAST_CELLS = 30
 """A bin must have this many counts to be one of its own."""
@@ -25,13 +26,6 @@ MOST_SINGLE = 60
 """Counts up to this may have a bin each."""
 GROWTH = 1.25
 """How much wider each further bin is."""
-MOST_ON_SCALE, WIDEST_SCALE = 20, 100
-LEAST_TOP_SHARE, LEAST_TOP_CELLS = 0.01, 20
-"""A scale has few values, not far apart, and its largest is not rare."""
-
-
-MOST_UNSEEN = 2
-"""How many of the lowest values of a scale may be without a cell."""
 
 
 @dataclass(frozen=True)
@@ -124,23 +118,6 @@ def _wider_bins(first: int, value_V: Ints, times_V: Ints) -> list[int]:
             break
         lower.append(wider)
     return lower
-
-
-def recognised_scale(value_V: Ints, times_V: Ints) -> tuple[int, int] | None:
-    """Return the ends of a bounded scale, such as stars from 1 to 5, if counts look like one.
-
-    There are at most 20 distinct values, from a range of 100, the most frequent is not the
-    smallest, and at least 20 cells, one in a hundred, have the largest: counts of events have a
-    thin end, a scale is cut off. Of few cells nobody can tell. The lowest one or two stars may not
-    have been given yet: such a scale begins at 1.
-    """
-    common = int(np.argmax(times_V))
-    if len(value_V) > MOST_ON_SCALE or value_V[-1] - value_V[0] >= WIDEST_SCALE or common == 0:
-        return None
-    if times_V[-1] < max(LEAST_TOP_CELLS, LEAST_TOP_SHARE * times_V.sum()):
-        return None
-    low = int(value_V[0])
-    return (1 if low <= MOST_UNSEEN + 1 else low, int(value_V[-1]))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tallyfold.data.cells import (
     COUNT_REMEDY,
     DROP_BAD,
     FRACTION_REMEDY,
+    HALVES_REMEDY,
     LARGE_REMEDY,
     MAX_COUNT,
     NEGATIVE_REMEDY,
@@ -132,7 +133,7 @@ def find_faults(
         if request.bad == "drop":
             left_out += bad_of(source, faults).values()
             faults = [fault for fault in faults if not fault.bad]
-        for fault in faults:
+        for fault in _some_row_has(connection, source, faults):
             earlier = before.setdefault(fault.column, list(left_out))
             fresh = " AND ".join(f"NOT coalesce({one}, true)" for one in earlier)
             condition = f"({fresh} AND coalesce({fault.condition}, true))"
@@ -146,6 +147,15 @@ def find_faults(
             raise _described(fault, places)
     problems.raise_all()
     return DataError("the table changed while it was read; try again.")
+
+
+def _some_row_has(connection: Any, source: Source, faults: Sequence[Fault]) -> list[Fault]:
+    """Return the faults that some row has, found in one pass: most look for what is not there."""
+    if not faults:
+        return []
+    any_of = ", ".join(f"bool_or(coalesce({fault.condition}, true))" for fault in faults)
+    found = connection.execute(f"SELECT {any_of} FROM {source.sql}").fetchall()[0]
+    return [fault for fault, there in zip(faults, found, strict=True) if there]
 
 
 def missing_of(source: Source, name: str) -> str:
@@ -166,28 +176,31 @@ class Found(NamedTuple):
     file: str
     number: int
     listed: str
+    halves: bool
+    """Whether all are whole numbers and a half."""
 
 
 def _found(
     connection: Any, form: TableFormat, file: str, source: Source, column: str, condition: str
 ) -> Found | None:
     rows = connection.execute(
-        f"SELECT place, shown, count(*) OVER () FROM (SELECT {condition} AS bad, "
+        "SELECT place, shown, count(*) OVER (), bool_and(coalesce(abs(TRY_CAST(shown AS DOUBLE) % "
+        f"1) = 0.5, false)) OVER () FROM (SELECT {condition} AS bad, "
         f"CAST({source.columns[column]} AS VARCHAR) AS shown, row_number() OVER () AS "
         f"place FROM {source.sql}) WHERE bad ORDER BY place LIMIT {SHOWN}"
     ).fetchall()
     if not rows:
         return None
-    places = [f"row {row}" for row, _, _ in rows]
+    places = [f"row {row}" for row, *_ in rows]
     with contextlib.suppress(OSError, EOFError, ValueError, csv.Error):
         # a file too damaged to be read again: DuckDB forgives a checksum or a quote
-        places = form.places(file, [row for row, _, _ in rows])
+        places = form.places(file, [row for row, *_ in rows])
     listed = ", ".join(
-        f"{at}: {_short(text)}" for at, (_, text, _) in zip(places, rows, strict=True)
+        f"{at}: {_short(text)}" for at, (_, text, *_) in zip(places, rows, strict=True)
     )
-    number = rows[0][2]
+    number, halves = rows[0][2:]
     more = f" and {number - SHOWN:,} more" if number > SHOWN else ""
-    return Found(file, number, listed + more)
+    return Found(file, number, listed + more, halves)
 
 
 def _described(fault: Fault, found: Sequence[Found]) -> DataError:
@@ -196,9 +209,12 @@ def _described(fault: Fault, found: Sequence[Found]) -> DataError:
     if others:
         number, files = sum(each.number for each in others), len(others)
         more = f"; {files:,} other file{'s have' if files > 1 else ' has'} {number:,} such rows"
+    remedy = fault.remedy
+    if remedy.startswith(FRACTION_REMEDY) and all(each.halves for each in found):
+        remedy = HALVES_REMEDY + DROP_BAD
     return fault.error(
         f"{fault.what}; {first.file!r} has {first.number:,} rows that do not comply, "
-        f"{first.listed}{more}. {fault.remedy}"
+        f"{first.listed}{more}. {remedy}"
     )
 
 

@@ -59,7 +59,7 @@ def read_counts(
     axes: Sequence[str | Axis] | None = None,
     value: str | EllipsisType | None = ...,
     *,
-    repeated: Repeated = "sum",
+    repeated: Repeated | None = None,
     missing: Missing = "error",
     bad: Bad = "error",
     bins: Bins | None = None,

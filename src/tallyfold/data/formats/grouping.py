@@ -21,7 +21,7 @@ from tallyfold.data.axis import Axis, check_size, plain_labels
 from tallyfold.data.axis_order import AxisOrder
 from tallyfold.data.bad_rows import BadRows
 from tallyfold.data.bins import bin_labels
-from tallyfold.data.cells import MAX_COUNT, whole_means
+from tallyfold.data.cells import MAX_COUNT, warn_added, whole_means
 from tallyfold.data.declared_order import with_order
 from tallyfold.data.events import ONE_OF_MANY, tensor_from_rows
 from tallyfold.data.formats.cutting import add_cut, cut_of
@@ -33,6 +33,7 @@ from tallyfold.data.request import Request
 from tallyfold.data.summary import Dropped
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import CountError, DataError, FormatError, LabelError
+from tallyfold.scales import MOST_ON_SCALE
 
 Codes = npt.NDArray[np.int32]
 T = TypeVar("T")
@@ -57,7 +58,8 @@ class Grouped(NamedTuple):
     faulty: bool
 
 
-AGGREGATES = {
+AGGREGATES: dict[str | None, str] = {
+    None: "sum(one)",
     "sum": "sum(one)",
     "error": "sum(one)",
     "mean": "sum(one)",
@@ -87,6 +89,9 @@ def group_rows(
         if name in request.bins:
             add_cut(connection, source, request, name)
             label = cut_of(source, request, name)
+            if request.missing == "drop":  # of a row that lacks something else: bad, not missing
+                held = f"CASE WHEN NOT ({missing_of(source, column)}) THEN TIMESTAMP 'epoch' END"
+                label = f"coalesce({label}, {held})"
         elif request.missing != "error":
             label = f"CASE WHEN {missing_of(source, column)} THEN NULL ELSE {label} END"
         labels.append(f"{label} AS x{number}")
@@ -257,6 +262,17 @@ def check_groups(connection: Any, grouped: Grouped, request: Request, shown: str
         raise DataError(f"{shown} has no rows; a tensor needs at least one event.")
     if request.repeated == "error" and grouped.most_rows > 1:
         raise _repeated_cells(connection, shown, len(request.axes))
+    if request.repeated is None and request.count_column is not None and grouped.most_rows > 1:
+        _say_added(connection)
+
+
+def _say_added(connection: Any) -> None:
+    """Say that values of one cell were added up, if those of the other cells look like ratings."""
+    query = "SELECT CAST(n AS BIGINT), count(*) FROM cells WHERE times = 1 AND n > 0 AND n <= {} "
+    query = query.format(MAX_COUNT) + f"GROUP BY n ORDER BY n LIMIT {MOST_ON_SCALE + 1}"
+    value_V, times_V = np.array(connection.execute(query).fetchall() or [(0, 1)], np.int64).T
+    repeats = "SELECT CAST(sum(times - 1) AS BIGINT) FROM cells WHERE times > 1"
+    warn_added(value_V, times_V, connection.execute(repeats).fetchall()[0][0])
 
 
 def axis_of_groups(

@@ -27,7 +27,9 @@ _KEYS = {"tallyfold", "axes", "indices", "counts"}
 class Npz:
     """Read and write .npz files of our own making."""
 
-    def read(self, file: str, axes: Sequence[str] | None, repeated: str = "sum") -> CountTensor:
+    def read(
+        self, file: str, axes: Sequence[str] | None, repeated: str | None = None
+    ) -> CountTensor:
         """Read a tensor back; its cells are distinct, so ``repeated`` is not used."""
         if axes is not None:
             raise ParameterError("an .npz file holds its axes: leave `axes` out.")
@@ -80,7 +82,9 @@ RULES: tuple[tuple[type[FormatError | CountError], str], ...] = (
 class Tns:
     """Read and write FROSTT's text format."""
 
-    def read(self, file: str, axes: Sequence[str] | None, repeated: str = "sum") -> CountTensor:
+    def read(
+        self, file: str, axes: Sequence[str] | None, repeated: str | None = None
+    ) -> CountTensor:
         """Read positions and counts; labels from the axes beside the file, or its own numbers."""
         recorded = writing.read_axes_file(file)
         numbers = _numbers(file)

@@ -73,7 +73,7 @@ def connected(
             "temp_directory": folder,
             "autoinstall_known_extensions": "false",
         }
-        only_read = file is not None and spill is None
+        only_read = file not in (None, ":memory:") and spill is None
         connection = duckdb.connect(file or ":memory:", read_only=only_read, config=config)
         try:
             connection.execute("SET TimeZone = 'UTC'")

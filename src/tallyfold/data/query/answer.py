@@ -25,7 +25,8 @@ KINDS = {
 
 WANTED = (
     "`connection_or_uri` must be an address (postgresql://user@host/name, sqlite:///file.db, "
-    "duckdb:///file.duckdb), the path of a SQLite or DuckDB file, or an open connection"
+    "duckdb:///file.duckdb), the path of a SQLite or DuckDB file, ':memory:' for a DuckDB whose "
+    "query names files, or an open connection"
 )
 
 
@@ -48,6 +49,8 @@ def parsed_address(text: str | os.PathLike[str]) -> Address:
     Address('PostgreSQL', 'postgresql://ann:***@db.example.org/sales')
     """
     location = os.fspath(text)
+    if location == ":memory:":
+        return Address("DuckDB", location)
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", location)
     if scheme is None:
         path = os.path.expanduser(location)

@@ -36,7 +36,7 @@ def read_query(
     axes: Sequence[str | Axis],
     value: str | EllipsisType | None = ...,
     *,
-    repeated: Repeated = "sum",
+    repeated: Repeated | None = None,
     missing: Missing = "error",
     bad: Bad = "error",
     bins: Bins | None = None,
@@ -55,7 +55,8 @@ def read_query(
     ----------
     connection_or_uri
         ``postgresql://user@host/name``, ``sqlite:///file.db``, ``duckdb:///file.duckdb``, the path
-        of a SQLite or DuckDB file, or an open connection: of DuckDB, of ADBC, or any other that
+        of a SQLite or DuckDB file, ``":memory:"`` for a DuckDB that reads the files which the query
+        names (``FROM 'ratings.csv'``), or an open connection: of DuckDB, of ADBC, or any other that
         follows Python's DB-API. A connection of yours stays open, its transaction yours; one that
         was opened here changes nothing in the database and is closed.
     sql

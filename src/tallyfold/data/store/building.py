@@ -55,7 +55,7 @@ def write_store(
     value: str | EllipsisType | None = ...,
     *,
     shards: int = SHARDS,
-    repeated: Repeated = "sum",
+    repeated: Repeated | None = None,
     missing: Missing = "error",
     bad: Bad = "error",
     bins: Bins | None = None,
@@ -116,7 +116,7 @@ def write_store(
     }  # fmt: skip
     folder = Path(os.path.expanduser(path))
     if isinstance(source, CountTensor):
-        usual = {"value": ..., "repeated": "sum", "missing": "error", "bad": "error"}
+        usual = {"value": ..., "repeated": None, "missing": "error", "bad": "error"}
         odd = [name for name, given in reading.items() if given not in (None, usual.get(name))]
         if odd:
             raise ParameterError(
@@ -127,7 +127,7 @@ def write_store(
         job = job_of(source, {}, shards)
     else:
         counts = counts_of_files(source, reading)
-        job = job_of(counts.files, reading, shards)
+        job = job_of(counts.files, reading | {"repeated": repeated or "sum"}, shards)
     if folder.exists() and not folder.is_dir():
         raise StorageError(f"{str(folder)!r} is a file; a store is a folder. Choose another name.")
     with locked_folder(folder, wait=0), _storage_errors(folder):

@@ -34,15 +34,15 @@ class TopicTable:
         (`tallyfold.stability`); and the words.
     npmi
         The mean over components.
-    distinct
-        How many of all words listed are different.
+    different
+        The share of all words listed that are different: a word that two list is one.
     stability
         The mean over components; None where it was not asked for.
     """
 
     table: pd.DataFrame
     npmi: float
-    distinct: float
+    different: float
     stability: float | None
 
     def __repr__(self) -> str:
@@ -56,8 +56,8 @@ class TopicTable:
         """All of it in a line."""
         known = "" if self.stability is None else f", stability {self.stability:.3f}"
         return (
-            f"{len(self.table)} components, coherence (NPMI) {self.npmi:.3f}, distinct words "
-            f"{self.distinct:.3f}{known}"
+            f"{len(self.table)} components, coherence (NPMI) {self.npmi:.3f}; of all words listed "
+            f"{self.different:.3f} are different{known}"
         )
 
 
