@@ -42,7 +42,8 @@ def decorrelation(z_ND: Singles) -> Singles:
     with one_blas_thread():
         variance_D, turn_DD = np.linalg.eigh(some_CD.T @ some_CD / max(len(some_CD), 1))
         spread_D = np.sqrt(np.maximum(variance_D, 0) + RIDGE)
-        return ((turn_DD / spread_D) @ turn_DD.T).astype(np.float32)
+        turned_DD: Singles = ((turn_DD / spread_D) @ turn_DD.T).astype(np.float32)
+    return turned_DD
 
 
 def turn(network: HeadNetwork, params_P: Singles, turn_DD: Singles) -> None:
