@@ -28,6 +28,8 @@ class Recipe:
         How many looks without a better score end the training; None: all are made.
     residuals
         Whether a second stage, on residuals of the first, is tried.
+    decorrelated
+        Whether steps are taken in decorrelated inputs. Of few cells they would learn noise.
     """
 
     n_hidden: int = 64
@@ -42,6 +44,7 @@ class Recipe:
     first_scale: float = 0.01
     patience: int | None = 6
     residuals: bool = True
+    decorrelated: bool = True
 
     @property
     def steps_per_look(self) -> int:
@@ -79,6 +82,7 @@ def recipe_for(n_cells: int) -> Recipe:
         return Recipe(
             n_hidden=8, n_members=5, held_out=0.2, batch=128, steps=600, looks=30, rate=3e-3,
             decay=3e-3, warm_up=50, first_scale=0.0, patience=None, residuals=False,
+            decorrelated=False,
         )  # fmt: skip
     if n_cells < 60_000:
         decay = float(np.clip(50 / n_cells, 3e-4, 5e-3))

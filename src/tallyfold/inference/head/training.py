@@ -112,7 +112,7 @@ def advance(
 ) -> Member:
     """Train for the steps up to the next look, on all rows but the held-out ones.
 
-    `turn_DD` is what `decorrelation` returned.
+    `turn_DD` is what steps are multiplied by, such as what `decorrelation` returns.
     """
     if recipe.steps == 0:
         return member
