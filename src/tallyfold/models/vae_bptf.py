@@ -338,9 +338,9 @@ class VAEBPTF(EncodedModel, TakesNewCells):
         With a head: larger, by the geometric mean of counts of at least one, than the labels' own
         margins say together. With multipliers: larger rates than the factors say.
 
-        Intervals hold on average over all combinations, not for one that stands out. The less
-        combinations differ, the more each is pulled to one: where nearly none has an effect, a
-        single strong one is pulled far, interval and all. Take its multiplier for a lower bound.
+        Intervals hold on average over all combinations. The less combinations differ, the more each
+        is pulled to one; one of five cells or more that stands out of the others is pulled little
+        (with multipliers it is pulled as they are: take its multiplier for a lower bound).
 
         Parameters
         ----------

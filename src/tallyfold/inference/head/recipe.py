@@ -28,8 +28,6 @@ class Recipe:
         How many looks without a better score end the training; None: all are made.
     residuals
         Whether a second stage, on residuals of the first, is tried.
-    decorrelated
-        Whether steps are taken in decorrelated inputs. Of few cells they would learn noise.
     """
 
     n_hidden: int = 64
@@ -44,7 +42,6 @@ class Recipe:
     first_scale: float = 0.01
     patience: int | None = 6
     residuals: bool = True
-    decorrelated: bool = True
 
     @property
     def steps_per_look(self) -> int:
@@ -54,9 +51,6 @@ class Recipe:
 
 SMALL = 10_000
 """With fewer cells, members stop together, and the constant is kept unless they surely gain."""
-
-CELLS_PER_STEP = 400
-"""With many cells there are more steps: each cell is seen two or three times."""
 
 LEAST = 50
 """With fewer cells nothing is trained: the constant is kept."""
@@ -82,12 +76,12 @@ def recipe_for(n_cells: int) -> Recipe:
         return Recipe(
             n_hidden=8, n_members=5, held_out=0.2, batch=128, steps=600, looks=30, rate=3e-3,
             decay=3e-3, warm_up=50, first_scale=0.0, patience=None, residuals=False,
-            decorrelated=False,
         )  # fmt: skip
     if n_cells < 60_000:
         decay = float(np.clip(50 / n_cells, 3e-4, 5e-3))
-        return Recipe(n_hidden=32, batch=512, steps=2000, rate=5e-3, decay=decay)
+        return Recipe(n_hidden=32, n_members=4, batch=512, steps=2000, rate=5e-3, decay=decay)
     decay = max(200 / n_cells, 3e-4)
     if n_cells < 200_000:
-        return Recipe(batch=512, steps=2000, decay=decay)
-    return Recipe(decay=decay, steps=min(max(1600, n_cells // CELLS_PER_STEP), 4000))
+        return Recipe(n_members=4, batch=512, steps=2000, decay=decay)
+    steps, batch = min(max(1600, n_cells // 400), 4000), 1024 if n_cells < 800_000 else 2048
+    return Recipe(batch=batch, steps=steps, decay=decay)

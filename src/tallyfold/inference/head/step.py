@@ -96,7 +96,7 @@ class HeadStep:
         """Begin with networks that predict the histogram of all counts."""
         members, z_ND = self._first_members(self.cells.head), self._own_inputs[1]
         for member in members:
-            turn(self._network(z_ND), member.params_P, self._turn(z_ND))
+            turn(self._network(z_ND), member.params_P, decorrelation(z_ND))
         return HeadState(before, (), members)
 
     def _first_members(self, head: CountHead, n_further: int = 0) -> tuple[Member, ...]:
@@ -108,16 +108,10 @@ class HeadStep:
             for number in range(self.recipe.n_members)
         )
 
-    def _turn(self, z_ND: Singles) -> Singles:
-        """Return what steps are multiplied by."""
-        if self.recipe.decorrelated:
-            return decorrelation(z_ND)
-        return np.eye(z_ND.shape[1], dtype=np.float32)
-
     def advance(self, state: HeadState, iteration: int) -> tuple[HeadState, float]:
         """Train up to the next look; the objective is the score."""
         z_ND = self.inputs(state)[1]
-        network, turn_DD = self._network(z_ND), self._turn(z_ND)
+        network, turn_DD = self._network(z_ND), decorrelation(z_ND)
         first_step = (iteration - 1) * self.recipe.steps_per_look
 
         def train(number: int) -> tuple[Member, Floats]:
