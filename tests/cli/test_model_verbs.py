@@ -254,7 +254,8 @@ def test_update_takes_known_and_new_labels(run, frame, tmp_path):
     assert "--overwrite" in result.err
     assert "3 new labels" in run("update", *given, "--overwrite").out
     again = (tmp_path / "m2", *given[1:-1], tmp_path / "m3")
-    assert "no label is new" in run("update", *again).out
+    assert "these counts were given to this model before" in run("update", *again).err
+    assert "no label is new" in run("update", *again, "--again").out
 
 
 def test_update_of_another_model_is_refused(run, folder, events, tmp_path):
@@ -352,6 +353,14 @@ def test_top_says_what_it_ranks_by(run, tensor, tmp_path):
     assert "unknown" not in told
     refused = run("top", tmp_path / "m", "--axis", "word", "--by", "rate")
     assert "`by` must be 'count' or 'probability' or 'factors'" in refused.err
+
+
+def test_top_says_where_nothing_tells_labels_apart(run, tensor, tmp_path):
+    tf.Constant(zeros="observed").fit(tensor).save(tmp_path / "m")
+    told = " ".join(run("top", tmp_path / "m", "--axis", "word").out.split())
+    assert "All of these are the same: the model knows nothing that tells labels of word" in told
+    tf.MainEffects(zeros="observed", max_iter=3).fit(tensor).save(tmp_path / "e")
+    assert "the same" not in run("top", tmp_path / "e", "--axis", "word").out
 
 
 def test_axes_are_the_models(run, folder):

@@ -28,6 +28,8 @@ class Recipe:
         How many looks without a better score end the training; None: all are made.
     residuals
         Whether a second stage, on residuals of the first, is tried.
+    decorrelated
+        Whether steps are taken in decorrelated inputs. Of few cells they would learn noise.
     """
 
     n_hidden: int = 64
@@ -35,13 +37,14 @@ class Recipe:
     held_out: float = 0.1
     batch: int = 1024
     steps: int = 1600
-    looks: int = 25
+    looks: int = 16
     rate: float = 1e-2
     decay: float = 3e-4
     warm_up: int = 100
     first_scale: float = 0.01
-    patience: int | None = 9
+    patience: int | None = 6
     residuals: bool = True
+    decorrelated: bool = True
 
     @property
     def steps_per_look(self) -> int:
@@ -52,6 +55,9 @@ class Recipe:
 SMALL = 10_000
 """With fewer cells, members stop together, and the constant is kept unless they surely gain."""
 
+CELLS_PER_STEP = 400
+"""With many cells there are more steps: each cell is seen two or three times."""
+
 LEAST = 50
 """With fewer cells nothing is trained: the constant is kept."""
 
@@ -61,7 +67,7 @@ def second_recipe(first: Recipe) -> Recipe:
 
     Its score falls at first, while the rate is high: patience would end it too soon.
     """
-    steps, rate = first.steps // 2, first.rate / 4
+    steps, rate = first.steps * 3 // 8, first.rate / 4
     return replace(first, steps=steps, rate=rate, decay=first.decay / 2, patience=None)
 
 
@@ -76,6 +82,7 @@ def recipe_for(n_cells: int) -> Recipe:
         return Recipe(
             n_hidden=8, n_members=5, held_out=0.2, batch=128, steps=600, looks=30, rate=3e-3,
             decay=3e-3, warm_up=50, first_scale=0.0, patience=None, residuals=False,
+            decorrelated=False,
         )  # fmt: skip
     if n_cells < 60_000:
         decay = float(np.clip(50 / n_cells, 3e-4, 5e-3))
@@ -83,4 +90,4 @@ def recipe_for(n_cells: int) -> Recipe:
     decay = max(200 / n_cells, 3e-4)
     if n_cells < 200_000:
         return Recipe(batch=512, steps=2000, decay=decay)
-    return Recipe(decay=decay)
+    return Recipe(decay=decay, steps=min(max(1600, n_cells // CELLS_PER_STEP), 4000))
