@@ -221,7 +221,7 @@ def test_messages_call_standard_input_by_its_name(run, folder):
 
 
 def test_head_ends_it_quietly(folder, frame, tmp_path):
-    many = pd.concat([frame] * 40)
+    many = pd.concat([frame] * 8)
     many.to_csv(tmp_path / "cells.csv", index=False)
     arguments = ["predict", str(folder), str(tmp_path / "cells.csv")]
     command = [sys.executable, "-m", "tallyfold", *arguments]
