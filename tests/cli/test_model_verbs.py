@@ -366,3 +366,17 @@ def test_top_says_where_nothing_tells_labels_apart(run, tensor, tmp_path):
 def test_axes_are_the_models(run, folder):
     told = run("surprise", folder, "x.csv", "--axes", "author,word").err
     assert "No such option: --axes. The axes are those of the model: leave it out" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("rank", "x.npz", "--components", "5"), "--components. Here it is --ranks A,B,..."),
+        (("profile", "m", "--axis", "author"), "--axis. Here it is --of AXIS=LABEL"),
+        (("profile", "m", "--fro", "author=x"), "No such option: --fro"),
+    ],
+)
+def test_options_of_other_verbs_are_translated(run, words, told):
+    result = run(*words)
+    assert (result.code, told in " ".join(result.err.split())) == (2, True)
+    assert ("Possible options" in result.err) == ("Here it is" not in told)
