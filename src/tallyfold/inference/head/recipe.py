@@ -35,12 +35,12 @@ class Recipe:
     held_out: float = 0.1
     batch: int = 1024
     steps: int = 1600
-    looks: int = 25
+    looks: int = 16
     rate: float = 1e-2
     decay: float = 3e-4
     warm_up: int = 100
     first_scale: float = 0.01
-    patience: int | None = 9
+    patience: int | None = 6
     residuals: bool = True
 
     @property
@@ -52,6 +52,9 @@ class Recipe:
 SMALL = 10_000
 """With fewer cells, members stop together, and the constant is kept unless they surely gain."""
 
+CELLS_PER_STEP = 400
+"""With many cells there are more steps: each cell is seen two or three times."""
+
 LEAST = 50
 """With fewer cells nothing is trained: the constant is kept."""
 
@@ -61,7 +64,7 @@ def second_recipe(first: Recipe) -> Recipe:
 
     Its score falls at first, while the rate is high: patience would end it too soon.
     """
-    steps, rate = first.steps // 2, first.rate / 4
+    steps, rate = first.steps * 3 // 8, first.rate / 4
     return replace(first, steps=steps, rate=rate, decay=first.decay / 2, patience=None)
 
 
@@ -83,4 +86,4 @@ def recipe_for(n_cells: int) -> Recipe:
     decay = max(200 / n_cells, 3e-4)
     if n_cells < 200_000:
         return Recipe(batch=512, steps=2000, decay=decay)
-    return Recipe(decay=decay)
+    return Recipe(decay=decay, steps=min(max(1600, n_cells // CELLS_PER_STEP), 4000))
