@@ -36,8 +36,10 @@ DECAY = 0.01
 MOMENTS = 0.9, 0.99
 LARGEST_STEP = 1.0
 """Gradients that are longer are cut to this length."""
-LEAST_GAIN = 0.0
-"""What a network must gain in every later period, near and further ahead, per cell with a count."""
+MOST_LOSS = 0.02
+"""What a network may lose in any one later period, near or further ahead, per cell with a count;
+on average it must gain."""
+LEVEL_STEPS, MOST_SHIFT = 20, 8.0
 
 
 @dataclass(frozen=True)
@@ -81,14 +83,15 @@ class NetworkStep:
     def advance(self, state: PastState, iteration: int) -> tuple[PastState, float]:
         """Go over the cells once; the objective is the log score on them."""
         assert state.network is not None
-        if not self.later_C.any() or not (self.judged or state.network_gain > LEAST_GAIN):
+        if not self.later_C.any() or not (self.judged or state.network_gain > 0):
             return state, 0.0
         logit_C, standard = self._inputs(state)
         chosen_C = ~self.later_C if self.judged else np.ones(len(logit_C), bool)
         cells, x_ND = self.cells.where(chosen_C), standard[0][chosen_C]
-        trained = one_pass(state.network, cells, x_ND, logit_C[chosen_C], iteration)
+        level_N = levelled(cells, logit_C[chosen_C])
+        trained = one_pass(state.network, cells, x_ND, level_N, iteration)
         state = replace(state, network=trained)
-        told_N = -np.logaddexp(0.0, trained.params.logits(x_ND, logit_C[chosen_C]))
+        told_N = -np.logaddexp(0.0, trained.params.logits(x_ND, level_N))
         if self.judged and iteration == PASSES:
             state = replace(state, network_gain=self._gain(state))
         return state, cells.occurrence(told_N)
@@ -99,7 +102,7 @@ class NetworkStep:
 
     def made(self, state: PastState) -> PastNetwork | None:
         """Return the network, if it surely helps."""
-        if state.network is None or not state.network_gain > LEAST_GAIN:
+        if state.network is None or not state.network_gain > 0:
             return None
         return PastNetwork(state.network.params, *self._inputs(state)[1][1:])
 
@@ -122,20 +125,36 @@ class NetworkStep:
         return self._known["logits"], self._known["standard"]
 
     def _gain(self, state: PastState) -> float:
-        """Return the least gain over the smoothed past: per period that judges, near and far."""
+        """Return the mean gain over the smoothed past in later periods, or a loss too large."""
         assert state.network is not None
         logit_C, standard = self._inputs(state)
-        target_C = self.cells.asked.known_N + self.cells.asked.ahead_N
         plain_C = -np.logaddexp(0.0, logit_C)
         told_C = -np.logaddexp(0.0, state.network.params.logits(standard[0], logit_C))
+        group_C = self.cells.group_C
         gains = []
-        for period in np.unique(target_C[self.later_C]):
-            for near in (True, False):
-                own_C = (target_C == period) & ((self.cells.asked.ahead_N == 1) == near)
-                if own_C.any():
-                    own = self.cells.where(own_C)
-                    gains.append(own.occurrence(told_C[own_C]) - own.occurrence(plain_C[own_C]))
-        return float(min(gains))
+        for group in np.unique(group_C[self.later_C]):
+            own_C = group_C == group
+            own = self.cells.where(own_C)
+            gains.append(own.occurrence(told_C[own_C]) - own.occurrence(plain_C[own_C]))
+        return float(np.mean(gains) if min(gains) > -MOST_LOSS else min(gains))
+
+
+def levelled(cells: PastCells, logit_C: Floats) -> Floats:
+    """Return logits, shifted so that every period, from each distance, has the total that it had.
+
+    Levels of periods are the smoothed past's business: a network that learned them, from a handful
+    of periods, would tell labels apart by what happened to go with a high level.
+    """
+    group_C, weight_C = cells.group_C, cells.weight_C
+    filled_G = np.bincount(group_C, weight_C * cells.filled_C)
+    shift_G = np.zeros(len(filled_G))
+    for _ in range(LEVEL_STEPS):
+        some_C = 1 / (1 + np.exp(-(logit_C + shift_G[group_C])))
+        total_G = np.bincount(group_C, weight_C * some_C)
+        slope_G = np.bincount(group_C, weight_C * some_C * (1 - some_C))
+        off_G = (filled_G - total_G) / np.maximum(slope_G, 1e-9)
+        shift_G = np.clip(shift_G + np.clip(off_G, -1, 1), -MOST_SHIFT, MOST_SHIFT)
+    return np.asarray(logit_C + shift_G[group_C])
 
 
 def one_pass(
