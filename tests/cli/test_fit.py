@@ -224,6 +224,17 @@ def test_a_finished_fit_is_said_to_be_finished(run, events, frame, tmp_path):
     assert result.code == 0
 
 
+def test_what_a_fit_decides_itself_is_no_other_parameter(run, events, tmp_path):
+    given = (*AXES, "--ordered", "year", "-k", 2, "--max-iter", 2)
+    fit = ("fit", events, *given, "--out", tmp_path / "m", "--resume")
+    assert run(*fit, "--holdout", 0.2).code == 0
+    assert tf.load(tmp_path / "m").get_params()["time"] == "year"
+    result = run(*fit, "--holdout", 0.2)
+    assert (result.code, "this fit is finished" in result.out) == (0, True)
+    result = run(*fit, "--set", "time=none")
+    assert (result.code, "model with another time ('year', not 'none')" in result.err) == (2, True)
+
+
 def test_resuming_with_other_parameters_is_refused(run, events, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         interrupt_at(patch, 3)

@@ -41,6 +41,8 @@ def test_several_bins_in_a_zone(run, table, tmp_path):
     tensor = tf.read_counts(out)
     assert tensor.names == ("user", "time-month", "time-weekday")
     assert tensor.axis("time-month").order == tf.AxisOrder("time", "month", "Europe/Berlin", "time")
+    told = " ".join(run("describe", table, "--axes", "user,time").out.split())
+    assert "time: looks like times; --ordered time says so, --bin time=month cuts them" in told
     told = run("describe", out).out
     assert "time-month: month, Europe/Berlin, 2024-01 to" in told
     assert "time-weekday: weekday, Europe/Berlin, Mon to Sun" in told
@@ -50,6 +52,10 @@ def test_orders_are_declared(run, tmp_path):
     pd.DataFrame({"who": list("ab"), "year": [2003, 2006]}).to_csv(tmp_path / "x.csv", index=False)
     result = run("describe", tmp_path / "x.csv", "--axes", "who,year", "--ordered", "year")
     assert "year: ordered, 2003 to 2006, 2 gaps" in result.out
+    told = run("describe", tmp_path / "x.csv", "--axes", "who,year").out
+    assert "year: looks like times; --ordered year says so\n" in told
+    assert "who: looks" not in told
+    assert "looks like" not in result.out
     result = run("describe", tmp_path / "x.csv", "--axes", "who,year", "--ordered", "month")
     assert (result.code, "`ordered` names 'month'" in result.err) == (2, True)
     result = run("describe", tmp_path / "x.csv", "--axes", "who,year", "--tz", "Europe/Berlin")

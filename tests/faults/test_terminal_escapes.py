@@ -114,7 +114,7 @@ VERBS = {
     "fold-in": [
         ["margins", "new.parquet", "--value", "n", "--axis", AXES[0], "--out", f"l{TITLE}"]
     ],
-    "update": [["margins", "x.npz", "--out", "u"]],
+    "update": [["margins", "x.npz", "--again", "--out", "u"]],
     "report": [["bptf", "--out", f"r{TITLE}.html"]],
     "explain": [["bptf"], ["bptf", "--component", "1", "--counts", "x.npz", "--course", "day"]],
     "edit": [

@@ -53,6 +53,30 @@ def test_a_chain_is_given_in_order_and_never_more_than_once(one):
             one.to_datatree(n_draws=wrong)
 
 
+def test_the_card_says_whether_chains_agree(three):
+    arviz = imported("arviz")
+    factors = three.posterior_
+    total_SK = np.prod([s[:, :-1].sum(axis=1) for s in factors.samples], axis=0)
+    share_CSK = (total_SK / total_SK.sum(axis=1, keepdims=True)).reshape(3, 40, -1)
+    wanted_K = [float(arviz.rhat(share_CSK[..., k], method="split")) for k in range(2)]
+    np.testing.assert_allclose(factors.r_hat(), wanted_K, rtol=1e-9)
+    told = f"3 of 40 draws; R-hat of the components' shares {min(wanted_K):.2f} to"
+    assert three.card().facts["chains"].startswith(told)
+    assert f"chains: {told}" in str(three.card())
+    few = tf.GibbsBPTF(**CHAIN, n_draws=3).fit(TENSOR)
+    assert few.card().facts["chains"] == "1 of 3 draws"
+    apart = replace_samples(factors, lambda s: s * np.repeat([1, 1, 9], 40)[:, None, None])
+    assert apart.r_hat().max() > 2 > max(wanted_K)
+
+
+def replace_samples(factors, change):
+    """Return factors whose second component is changed, by draw."""
+    changed = [s.copy() for s in factors.samples]
+    for sample in changed:
+        sample[..., 1:] = change(sample[..., 1:])
+    return type(factors)(factors.names, factors.labels, changed, factors.n_chains)
+
+
 def test_dimensions_are_those_of_to_xarray(three):
     tree, table = three.to_datatree(TENSOR), three.posterior_.to_xarray()
     assert set(tree.children) == GROUPS
@@ -144,8 +168,10 @@ def test_posteriors_that_are_no_chain_are_drawn_anew():
     assert tree["posterior"].sizes["draw"] == 1000
     assert set(tree.children) == GROUPS
     assert tf.VAEBPTF(n_components=2, max_iter=5).fit(TENSOR).to_datatree(n_draws=3)
+    ones_and_nines = TENSOR.to_frame().assign(count=lambda f: 1 + 8 * (f.index % 2))
+    two = tf.CountTensor.from_frame(ones_and_nines, TENSOR.names, "count")  # no factors say this
     with pytest.raises(ParameterError, match="whose counts follow the rates of its factors"):
-        tf.BPTF(n_components=2, max_iter=5, amount="head").fit(TENSOR).to_datatree(TENSOR)
+        tf.BPTF(n_components=2, max_iter=5, amount="head").fit(two).to_datatree(two)
 
 
 def test_more_numbers_than_memory_holds(one, monkeypatch):

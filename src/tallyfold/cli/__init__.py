@@ -71,8 +71,14 @@ SAID_HERE = {
 }
 """What the library's messages call an argument, and the option that it is here."""
 
-AXES_KNOWN = "The axes are those of the model: leave it out"
-"""What to do without --axes: verbs that have no such option read for a model."""
+INSTEAD = {
+    "--axes": "The axes are those of the model: leave it out",
+    "rank --components": "Here it is --ranks A,B,...",
+    "tune --components": "Here it is --choices n_components=A,B,...",
+    "profile --axis": "Here it is --of AXIS=LABEL",
+    "profile --for": "Here it is --of AXIS=LABEL",
+}
+"""What to do without an option that other verbs have."""
 
 CLOSED = "standard output is closed, so the answer would be lost. Send it to a file, or /dev/null."
 SMALLER = "Take fewer components, or keep fewer labels (--min-nonzeros, --top)."
@@ -88,8 +94,11 @@ class _Verbs(TyperGroup):
         except Exception as error:
             if hasattr(error, "format_message"):
                 error.message = printable(error.message)  # type: ignore[attr-defined]
-                if getattr(error, "option_name", None) == "--axes":
-                    error.message += f". {AXES_KNOWN}"  # type: ignore[attr-defined]
+                option = getattr(error, "option_name", "")
+                verb = getattr(getattr(error, "ctx", None), "info_name", "")
+                instead = INSTEAD.get(option) or INSTEAD.get(f"{verb} {option}")
+                if instead:
+                    error.message += f". {instead}"  # type: ignore[attr-defined]
                     error.possibilities = []  # type: ignore[attr-defined]
             raise
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 BAR_WIDTH = 30
 
+UNORDERED = "looks like times; --ordered {0} says so{1}"
+"""What to do with labels that look like times and have no order."""
 ZEROS = {
     "missing": "the values look like ratings: zeros are missing, unless --zeros observed",
     "observed": "no ratings: cells without a row are zeros, unless --zeros missing",
@@ -113,6 +115,7 @@ def _axis_facts(tensor: "CountTensor", position: int, busiest: int) -> dict[str,
     import numpy as np
 
     from tallyfold.data.axis_course import order_words
+    from tallyfold.posterior.component_names import TIMES, kind_of
 
     axis = tensor.axes[position]
     cells_D = tensor.marginal(axis.name, of="nonzeros")
@@ -123,6 +126,7 @@ def _axis_facts(tensor: "CountTensor", position: int, busiest: int) -> dict[str,
         "size": len(axis),
         "type": str(axis.labels.type).removeprefix("large_"),
         "order": order_words(axis) or None,
+        "times": axis.order is None and kind_of(axis.labels) == TIMES,
         "one_cell": int((cells_D == 1).sum()),
         "no_cell": int((cells_D == 0).sum()),
         "busiest": [
@@ -169,8 +173,12 @@ def show(facts: dict[str, Any], out: "Console") -> None:
         past = ", and longer with the memory of periods" if fit["remembers"] else ""
         out.print(f"{what}: roughly {least} to {most}{past}, {decimal(fit['bytes'])}")
     for axis in facts["axes"]:
+        name = printable(axis["name"])
         if axis["order"] is not None:
-            out.print(f"{printable(axis['name'])}: {printable(axis['order'])}", markup=False)
+            out.print(f"{name}: {printable(axis['order'])}", markup=False)
+        if axis["times"]:
+            cut = "" if axis["type"].startswith("int") else f", --bin {name}=month cuts them"
+            out.print(f"{name}: {UNORDERED.format(name, cut)}", markup=False)
     for line in facts["dropped"]:
         out.print(f"left out: {printable(line)}", markup=False)
     out.print(f"fingerprint {facts['fingerprint']}")

@@ -30,6 +30,7 @@ REASONS = {
     "interrupted": "interrupted",
 }
 """Why a fit ended, in words."""
+NO_GATE = "--set gate=none leaves it to them"
 
 
 @options.with_reading(*options.READING)
@@ -234,7 +235,8 @@ class FitRun:
 
     def _end_if_finished(self, whole: "CountTensor | Store") -> None:
         """End well if the fit to go on with has come to its end: a supervisor may ask twice."""
-        if not model_folder.is_finished(self.out, self.model, whole.axes):
+        cells = self.part or self.tensors["all cells"]
+        if not model_folder.is_finished(self.out, self.model, cells, whole.axes):
             return
         if self.as_json:
             print_json({"out": self.out, "model": self.model.name, "finished": True})
@@ -336,6 +338,9 @@ class FitRun:
         if fitted.gate is not None:
             zeros += f", gate {' x '.join(map(printable, fitted.gate))}"
         say(f"{self.model.name} on {cells.nnz:,} cells of {shape}, zeros {zeros}")
+        if fitted.gate is not None:
+            pairs = " and ".join(map(printable, fitted.gate))
+            say(f"which pairs of {pairs} are active says the gate, not components ({NO_GATE})")
         say(self._course())
         say(f"wrote {printable(self.out)}\n\nNext:")
         for line in self._next():

@@ -11,6 +11,7 @@ from tallyfold.errors import StorageError
 
 if TYPE_CHECKING:
     from tallyfold.data.axis import Axis
+    from tallyfold.data.tensor import CountTensor
     from tallyfold.models.base import CountModel
 
 CHECKPOINT = "checkpoint"
@@ -63,8 +64,15 @@ def _refuse_to_replace(out: str, overwrite: bool, resume: bool | None) -> None:
         )
 
 
-def is_finished(out: str, model: "CountModel", axes: "Sequence[Axis]") -> bool:
-    """Tell whether a fit has come to its end; refuse to go on with one of something else."""
+def is_finished(
+    out: str, model: "CountModel", cells: "CountTensor", axes: "Sequence[Axis]"
+) -> bool:
+    """Tell whether a fit has come to its end; refuse to go on with one of something else.
+
+    `cells` are those, or some of those, that the model is to be fitted to: they decide what was
+    left to the fit, such as which axis is time.
+    """
+    from tallyfold.models.base import Given
     from tallyfold.models.storage import load
 
     if unfinished(out) or not (Path(out) / "model.json").exists():
@@ -72,8 +80,11 @@ def is_finished(out: str, model: "CountModel", axes: "Sequence[Axis]") -> bool:
     found = load(out)
     of = "" if tuple(found.axes_) == tuple(axes) else " of other data"
     known = {"name": found.name} | found.fitted_.parameters
-    wanted = {"name": model.name} | model._plain_parameters()
-    if other := [n for n, v in wanted.items() if v is not None and known.get(n) != v]:
+    asked = {"name": model.name} | model._plain_parameters()
+    seeded = {"random_state": 0} if "random_state" in asked else {}
+    decided = model._with(**seeded)._decided(cells, Given())._plain_parameters()
+    wanted = {n: v if n in seeded else decided.get(n, v) for n, v in asked.items() if v is not None}
+    if other := [n for n, v in wanted.items() if known.get(n) != v]:
         of = f" with another {other[0]} ({known.get(other[0])!r}, not {wanted[other[0]]!r})"
     if of:
         raise StorageError(

@@ -21,6 +21,8 @@ RANKED_BY = {
     "probability": "largest probabilities",
     "factors": "highest rates by factors alone",
 }
+SAME = 1e-9
+"""Means that differ by a smaller share of themselves are the same."""
 RATES = {"mean": ".4g", "sd": ".2g"}
 FACTORS = {"component": "d", "share": ".3f", "mean": ".4g", "low": ".4g", "high": ".4g"}
 
@@ -134,6 +136,13 @@ def top(
     title = f"{printable(axis)}: {RANKED_BY[by]} beside {printable(beside)}"
     certain = not frame["sd"].any()
     show_frame(title, frame.drop(columns="sd") if certain else frame, RATES)
+    means = frame["mean"]
+    if len(means) > 1 and means.max() - means.min() <= SAME * means.max():
+        say(
+            f"\nAll of these are the same: the model knows nothing that tells labels of "
+            f"{printable(axis)} apart here. tallyfold describe {printable(folder)} says what it "
+            "learned."
+        )
     if by == "count" and model.fitted_.parameters.get("zeros") == "missing":
         say("\nEmpty cells are unknown to this model: how many, given that there are any.")
     if frame.attrs["error"]:

@@ -124,7 +124,7 @@ class Axis:
         found, known = self.find(labels)
         if not known.all():
             where = np.flatnonzero(~known)
-            unknown = python_values(self._in_own_type(labels).take(pa.array(where[:100])))
+            unknown = python_values(self._in_own_type(labels).take(pa.array(where[:100])).unique())
             raise LabelError(
                 f"axis {self._name!r} has no label {listing(unknown)} ({len(where):,} of "
                 f"{len(found):,} asked for are unknown). {self._hint(unknown[0])}"

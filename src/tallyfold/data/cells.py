@@ -20,8 +20,10 @@ from tallyfold.scales import Ints, recognised_scale
 MAX_COUNT = 2**53 - 1
 """The largest count: up to it floating point tells every whole number from its neighbours."""
 COUNT_REMEDY = "Leave those rows out with missing='drop', or fill in their counts."
-HALVES_REMEDY = "Double the column: half stars from 0.5 to 5 are counts on scale=(1, 10)."
 FRACTION_REMEDY = "If they are amounts, not counts, choose a unit in which they are whole."
+HALVES_REMEDY = (
+    f"{FRACTION_REMEDY} Double the column: half stars from 0.5 to 5 are counts on scale=(1, 10)."
+)
 NEGATIVE_REMEDY = "A count cannot be negative: aggregate corrections first, or drop them."
 LARGE_REMEDY = "Larger counts are not exact in floating point: use a coarser unit."
 DROP_BAD = " bad='drop' leaves those rows out."

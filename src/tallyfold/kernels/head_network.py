@@ -7,8 +7,9 @@ Training goes through BLAS, prediction by products in a fixed order: a row gives
 beside any others. Both are in the type of the inputs: float32 in fits.
 """
 
+from functools import cache
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,20 +137,19 @@ def loss_gradient(
     hidden_NH, slope_BN = _forward(x_ND, *layers)
     slope_BN[bin_N, np.arange(len(bin_N))] -= 1.0
     slope_BN *= 1 / len(bin_N)
-    one_N = np.ones(len(bin_N), x_ND.dtype)
-    np.matmul(slope_BN, one_N, out=gb)
+    np.sum(slope_BN, axis=1, out=gb)
     by_out = np.concatenate([slope_BN @ hidden_NH, slope_BN @ x_ND], axis=1)
     np.matmul(by_out.T, network.shapes_QB.T, out=g2)
     by_hidden_NH = slope_BN.T @ layers.out[: network.n_hidden].T
     stop_at_zeros(by_hidden_NH, hidden_NH)
     np.matmul(x_ND.T, by_hidden_NH, out=g1)
-    np.matmul(one_N, by_hidden_NH, out=gb1)
+    np.sum(by_hidden_NH, axis=0, out=gb1)
 
 
 def rectify(hidden_NH: Singles, b_H: Singles, *, backend: str = "auto") -> None:
     """Add biases, and put zero where the sum is below."""
-    if _compiled(hidden_NH, backend):
-        import_module("tallyfold.kernels.fused.head_network").rectify(hidden_NH, b_H)
+    if _compiles(hidden_NH, backend):
+        _fused().rectify(hidden_NH, b_H)
         return
     hidden_NH += b_H
     np.maximum(hidden_NH, 0, out=hidden_NH)
@@ -157,17 +157,20 @@ def rectify(hidden_NH: Singles, b_H: Singles, *, backend: str = "auto") -> None:
 
 def stop_at_zeros(slope_NH: Singles, hidden_NH: Singles, *, backend: str = "auto") -> None:
     """Put zero where a hidden unit is zero."""
-    if _compiled(slope_NH, backend):
-        import_module("tallyfold.kernels.fused.head_network").stop_at_zeros(slope_NH, hidden_NH)
+    if _compiles(slope_NH, backend):
+        _fused().stop_at_zeros(slope_NH, hidden_NH)
         return
     slope_NH *= hidden_NH > 0
 
 
-def _compiled(array: Singles, backend: str) -> bool:
-    compiled = chosen_backend(backend, small=array.size < SMALL_WORK) != "numpy"
-    if compiled:
-        announce_compilation()
-    return compiled
+def _compiles(array: Singles, backend: str) -> bool:
+    return chosen_backend(backend, small=array.size < SMALL_WORK) != "numpy"
+
+
+@cache  # steps are so short that looking the module up would be a tenth of them
+def _fused() -> Any:
+    announce_compilation()
+    return import_module("tallyfold.kernels.fused.head_network")
 
 
 class _Layers(NamedTuple):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tallyfold.data.axis_course import order_words
 from tallyfold.data.markup import html_facts
 from tallyfold.errors import printable
@@ -12,7 +14,9 @@ from tallyfold.models.explaining import beyond_main_effects
 from tallyfold.models.fitted import EditRecord, Fitted
 from tallyfold.models.scoring import with_axis
 from tallyfold.posterior.count_head import CountHead
+from tallyfold.posterior.factors import Factors
 from tallyfold.posterior.margins import n_proper_subsets
+from tallyfold.posterior.sampled_factors import AGREE, SampledFactors
 
 if TYPE_CHECKING:
     from tallyfold.models.fitted_model import FittedModel
@@ -32,6 +36,7 @@ ZEROS = {
 """What empty cells are to a model, in words."""
 
 
+ACTIVE_PAIRS = "said by the gate, so not by components; gate='none' leaves them to these"
 HISTOGRAM = "the histogram of all counts"
 
 
@@ -82,6 +87,7 @@ def facts_of(model: FittedModel) -> dict[str, Any]:
         "whether": whether_words(fitted),
         "how many": amount_words(fitted),
         "components": fitted.factors and beyond_main_effects(fitted.factors),
+        "chains": chain_words(fitted.factors),
         "smooth": dict(fitted.smoothness),
         "forecasts": forecast_words(fitted),
         "parameters": fitted.parameters,
@@ -109,9 +115,11 @@ def _lines(model: FittedModel, facts: dict[str, Any]) -> dict[str, str]:
         "order": "; ".join(f"{name}: {words}" for name, words in facts["order"].items()),
         "zeros": ZEROS.get(facts["zeros"], facts["zeros"]),
         "gate": gate_words(model) or "",
+        "active pairs": ACTIVE_PAIRS if facts["gate"] else "",
         "whether": facts["whether"] or "",
         "how many": facts["how many"] or "",
         "components": facts["components"] or "",
+        "chains": facts["chains"] or "",
         "smooth": ", ".join(
             f"along {axis}, {each:.2f} alike from one step to the next"
             for axis, each in facts["smooth"].items()
@@ -146,13 +154,14 @@ def _score_lines(model: FittedModel) -> dict[str, str]:
         return {}
     of = "of a fit to the other cells" if held_out.refitted else "which the fit has not seen"
     found = {"held-out scores": f"on {held_out.cells:,} cells, {of}"}
-    for name, scores in held_out.scores.items():
+    for metric in next(iter(held_out.scores.values()), {}):
         known = [
-            f"{printable(with_axis(metric, model.axes_))} {value:.4f}"
-            for metric, value in scores.items()
-            if value is not None
+            f"{printable(name)} {scores[metric]:.4f}"
+            for name, scores in held_out.scores.items()
+            if scores.get(metric) is not None
         ]
-        found[f"  {printable(name)}"] = ", ".join(known)
+        if known:
+            found[f"  {printable(with_axis(metric, model.axes_))}"] = ", ".join(known)
     return found
 
 
@@ -193,6 +202,21 @@ def forecast_words(fitted: Fitted) -> str | None:
     axis = fitted.axes[found.history.axis].name
     corrected = "" if found.network is None else ", corrected by a network"
     return f"of {axis}, from a memory of all combinations ({found.rates.memory.words()}){corrected}"
+
+
+def chain_words(factors: Factors | None) -> str | None:
+    """Return how many draws of how many chains there are, and whether they agree."""
+    if not isinstance(factors, SampledFactors):
+        return None
+    r_hat_K = factors.r_hat()
+    told = f"{factors.n_chains} of {factors.n_draws // factors.n_chains} draws"
+    if not np.isfinite(r_hat_K).all():
+        return told
+    agree = "they agree" if r_hat_K.max() <= AGREE else "more burn_in and n_draws may help"
+    return (
+        f"{told}; R-hat of the components' shares {r_hat_K.min():.2f} to {r_hat_K.max():.2f}: "
+        f"{agree}"
+    )
 
 
 def gate_words(model: FittedModel) -> str | None:

@@ -33,8 +33,8 @@ _log = logging.getLogger("tallyfold")
 def say_switched_off(number: int, n_components: int) -> None:
     """Say once how many components a fit has left without a part in the rates."""
     _log.warning(
-        "%d of %d components are switched off: the data need no more. They are not listed; "
-        "components(axis, least=0) lists all.",
+        "%d of %d components are switched off: the data need no more. They are not listed: "
+        "components(axis, least=0), or tallyfold components MODEL --component N, shows them.",
         number,
         n_components,
     )

@@ -124,7 +124,7 @@ def _refuse_unknown(axis: Axis, asked: Any, found: Any, start: int) -> None:
     where = np.flatnonzero(found < 0)
     if len(where) == 0:
         return
-    labels = python_values(asked.combine_chunks().take(pa.array(where[:5])))
+    labels = python_values(asked.combine_chunks().take(pa.array(where[:1000])).unique()[:5])
     raise LabelError(
         f"axis {axis.name!r} has no label {listing(labels)}, in row {int(where[0]) + start + 1:,}"
         f"{' and others' if len(where) > 1 else ''}. It has {len(axis):,} labels such as "

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.empty_cells import EmptyCells, draw_empty_cells, weighted_sum
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError
 from tallyfold.models.cells import Unknown, cell_positions, counts_like
+from tallyfold.posterior.component_names import TIMES, kind_of
 from tallyfold.probability.distribution import CountDistribution
 from tallyfold.probability.mixture import CountMixture
 
@@ -68,11 +68,12 @@ def ranked_axis(axes: Sequence[Axis]) -> str:
     >>> from tallyfold.data.axis_order import AxisOrder
     >>> ranked_axis([Axis("user", ["ann", "bob"]), Axis("day", [1, 2, 3], AxisOrder("ordered"))])
     'user'
+    >>> ranked_axis([Axis("user", ["ann", "bob"]), Axis("day", ["2024-05-01", "2024-05-02", "x"])])
+    'user'
     """
 
     def rank(axis: Axis) -> tuple[bool, int]:
-        is_time = axis.order is not None or pa.types.is_temporal(axis.labels.type)
-        return not is_time, len(axis)
+        return axis.order is None and kind_of(axis.labels) != TIMES, len(axis)
 
     return max(axes, key=rank).name
 

@@ -73,7 +73,7 @@ def automatic_names(axes: Sequence[AxisWeights], share_K: Floats) -> list[str]:
         part_DK, sure_DK = _divergence(axis, share_K)
         parts.append(part_DK.sum(axis=0))
         firsts.append([_first(axis.labels, sure_D) for sure_D in sure_DK.T])
-    rank_M = np.array([(_wordiness(axis.labels), len(axis.labels)) for axis in axes])
+    rank_M = np.array([(kind_of(axis.labels), len(axis.labels)) for axis in axes])
     names = []
     for component, part_M in enumerate(np.stack(parts, axis=1)):
         telling = np.flatnonzero(part_M >= TELLING * part_M.max()).tolist()
@@ -100,7 +100,7 @@ def _divergence(axis: AxisWeights, share_K: Floats) -> tuple[Floats, Floats]:
     return part_DK, sure_DK
 
 
-def _wordiness(labels: Any) -> int:
+def kind_of(labels: Any) -> int:
     """Return what most labels, among the first ones, are: texts without a digit, times, or else."""
     some = [in_words(labels[row].as_py()) for row in range(min(len(labels), LOOKED_AT))]
     if 2 * sum(not any(map(str.isdecimal, each)) for each in some) > len(some):

@@ -13,6 +13,9 @@ from tallyfold.kernels.arrays import Array, Floats, Whole
 from tallyfold.posterior.factors import Factors, checked_draws, rates_at
 from tallyfold.posterior.merging import combined_values
 
+AGREE = 1.05
+"""Up to this R-hat chains say nearly the same."""
+
 
 class SampledFactors(Factors):
     """S draws per axis (S x rows x components); the last row is an entity never seen.
@@ -62,6 +65,23 @@ class SampledFactors(Factors):
         wanted = checked_draws(most if n_draws is None else n_draws, most)
         order = np.linspace(0, most - 1, wanted).round().astype(int)
         return [s.reshape(self.n_chains, most, *s.shape[1:])[:, order] for s in self.samples]
+
+    def r_hat(self) -> Floats:
+        """Return of each component's share of the rate how much chains differ: 1 for not at all.
+
+        Each chain is cut into two halves, so that a single one that is still on its way shows.
+        NaN for fewer than four draws a chain.
+        """
+        total_SK = np.exp(sum(np.log(s[:, :-1].sum(axis=1)) for s in self.samples))
+        share_SK = total_SK / total_SK.sum(axis=1, keepdims=True)
+        n_half = self.n_draws // self.n_chains // 2
+        if n_half < 2:
+            return np.full(share_SK.shape[1], np.nan)
+        chains = share_SK.reshape(self.n_chains, -1, share_SK.shape[1])
+        halves = np.concatenate([chains[:, :n_half], chains[:, -n_half:]])
+        within_K = np.maximum(halves.var(axis=1, ddof=1).mean(axis=0), 1e-300)
+        between_K = halves.mean(axis=1).var(axis=0, ddof=1)
+        return np.asarray(np.sqrt((n_half - 1) / n_half + between_K / within_K))
 
     def rate_moments(self, indices_NM: Whole) -> tuple[Floats, Floats]:
         """Return mean and variance of the rates over draws."""

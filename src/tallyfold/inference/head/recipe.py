@@ -35,12 +35,12 @@ class Recipe:
     held_out: float = 0.1
     batch: int = 1024
     steps: int = 1600
-    looks: int = 25
+    looks: int = 16
     rate: float = 1e-2
     decay: float = 3e-4
     warm_up: int = 100
     first_scale: float = 0.01
-    patience: int | None = 9
+    patience: int | None = 6
     residuals: bool = True
 
     @property
@@ -61,7 +61,7 @@ def second_recipe(first: Recipe) -> Recipe:
 
     Its score falls at first, while the rate is high: patience would end it too soon.
     """
-    steps, rate = first.steps // 2, first.rate / 4
+    steps, rate = first.steps * 3 // 8, first.rate / 4
     return replace(first, steps=steps, rate=rate, decay=first.decay / 2, patience=None)
 
 
@@ -79,8 +79,9 @@ def recipe_for(n_cells: int) -> Recipe:
         )  # fmt: skip
     if n_cells < 60_000:
         decay = float(np.clip(50 / n_cells, 3e-4, 5e-3))
-        return Recipe(n_hidden=32, batch=512, steps=2000, rate=5e-3, decay=decay)
+        return Recipe(n_hidden=32, n_members=4, batch=512, steps=2000, rate=5e-3, decay=decay)
     decay = max(200 / n_cells, 3e-4)
     if n_cells < 200_000:
-        return Recipe(batch=512, steps=2000, decay=decay)
-    return Recipe(decay=decay)
+        return Recipe(n_members=4, batch=512, steps=2000, decay=decay)
+    steps, batch = min(max(1600, n_cells // 400), 4000), 1024 if n_cells < 800_000 else 2048
+    return Recipe(batch=batch, steps=steps, decay=decay)

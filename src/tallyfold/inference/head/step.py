@@ -17,6 +17,7 @@ from tallyfold.inference.head.cells import N_PARTS, HeadCells
 from tallyfold.inference.head.recipe import SMALL, Recipe, recipe_for, second_recipe
 from tallyfold.inference.head.training import (
     MOST_LOOKED_AT,
+    SHOWING,
     Member,
     advance,
     decorrelation,
@@ -145,8 +146,9 @@ class HeadStep:
         none, stages = np.empty((0, 0), dtype=np.float32), []
         z_ND = np.empty((len(self.cells), len(self.cells.axis_sets) * width), dtype=np.float32)
         for number, x_NF in enumerate(tables):
-            centre_F = np.asarray(x_NF.mean(axis=0, dtype=np.float64))
-            spread_F = np.asarray(x_NF.std(axis=0, dtype=np.float64)) + 1e-6
+            some_CF = x_NF[self.cells.order_N[:SHOWING]]
+            centre_F = np.asarray(some_CF.mean(axis=0, dtype=np.float64))
+            spread_F = np.asarray(some_CF.std(axis=0, dtype=np.float64)) + 1e-6
             stages.append(HeadStage(centre_F, spread_F, none, self.recipe.n_hidden))
             own_NF = z_ND[:, number * width : (number + 1) * width]
             own_NF[:] = stages[-1].standardised(x_NF[self.cells.order_N])
@@ -258,18 +260,24 @@ class ResidualStep(HeadStep):
         stage = replace(self.first._own_inputs[0], params_MP=params_MP)
         network = HeadNetwork(len(stage.centre_D), stage.n_hidden, head.shapes_QB)
         function_B2 = residual_functions(head.bins, head.base_B)
-        bin_N = head.bins.bin_of(cells.counts_N)
+        bin_N, z_ND = head.bins.bin_of(cells.counts_N), self.first._own_inputs[1]
         own_N2 = np.empty((len(cells), N_RESIDUALS), dtype=np.int32)
         value_NK3 = np.ones((len(cells), N_PARTS, 1 + N_RESIDUALS), dtype=np.int32)
 
+        def left(n_members: int, z_CD: Singles, bin_C: Ints) -> Ints:
+            expected_C2 = expectations(network, params_MP[:n_members], z_CD, function_B2)
+            return residuals(function_B2, bin_C, expected_C2)
+
         def write(part: int) -> None:
-            z_TNF = cells.inputs_besides(part, stage)
-            found_N2 = own_N2 if part < 0 else value_NK3[:, part, 1:]
+            z_TNF = cells.inputs_besides(part, stage) if part >= 0 else None
             for start in range(0, len(cells), CELLS_AT_ONCE):
                 some = slice(start, start + CELLS_AT_ONCE)
-                z_CD = np.concatenate(list(z_TNF[:, some]), axis=1)
-                expected_C2 = expectations(network, params_MP, z_CD, function_B2)
-                found_N2[some] = residuals(function_B2, bin_N[some], expected_C2)
+                if z_TNF is None:
+                    own_C2 = left(len(params_MP), z_ND[some], cells.drawn_bin_N[some])
+                    own_N2[cells.order_N[some]] = own_C2
+                else:  # one member says nearly what all of them do
+                    z_CD = np.concatenate(list(z_TNF[:, some]), axis=1)
+                    value_NK3[some, part, 1:] = left(1, z_CD, bin_N[some])
 
         side_by_side(write, range(-1, N_PARTS))
         head = cells.with_residuals(own_N2)
@@ -290,22 +298,19 @@ class ResidualStep(HeadStep):
 
     def head_of(self, state: HeadState) -> CountHead:
         """Return the head of both stages; that of the first alone if the second is no better."""
-        if state.score == 0.0:  # not trained at all
-            return self.first.head_of(replace(state, finished=(), members=_members(state)))
+        if state.score == 0.0 or not self._helps(state):  # zero: it is not trained at all
+            before = tuple(Member(params_P, params_P, params_P) for params_P in state.finished[0])
+            return self.first.head_of(replace(state, finished=(), members=before))
         head, stage, z_ND = self._made(state)
-        second_N = self.held_out_scores(state.params_MP, z_ND)
-        first_N = self.first.held_out_scores(state.finished[0], self.first._own_inputs[1])
-        if not surely_better(second_N, first_N, SURE_OF_RESIDUALS):
-            return self.first.head_of(replace(state, finished=(), members=_members(state)))
         first = replace(self.first._own_inputs[0], params_MP=state.finished[0])
         second = replace(stage, params_MP=state.params_MP)
         prob_FB = second.probabilities(head.shapes_QB, z_ND[self._far_N])
         return self._tailed(replace(head, stages=(first, second)), prob_FB)
 
-
-def _members(state: HeadState) -> tuple[Member, ...]:
-    """Return the finished stage's networks as those of the present one."""
-    return tuple(Member(params_P, params_P, params_P) for params_P in state.finished[0])
+    def _helps(self, state: HeadState) -> bool:
+        second_N = self.held_out_scores(state.params_MP, self.inputs(state)[1])
+        first_N = self.first.held_out_scores(state.finished[0], self.first._own_inputs[1])
+        return surely_better(second_N, first_N, SURE_OF_RESIDUALS)
 
 
 def head_phases(cells: HeadCells, seed: int) -> list[Phase]:
