@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor as CountTensor
     from tallyfold.evaluation.backtest import backtest as backtest
     from tallyfold.evaluation.compare import compare as compare
+    from tallyfold.evaluation.drift import drift as drift
     from tallyfold.evaluation.experiment import Experiment as Experiment
     from tallyfold.evaluation.metrics import METRICS as METRICS
     from tallyfold.evaluation.next_periods import next_periods as next_periods
@@ -87,6 +88,7 @@ _NAMES = {
     "tallyfold.data.tensor": ["CountTensor"],
     "tallyfold.evaluation.backtest": ["backtest"],
     "tallyfold.evaluation.compare": ["compare"],
+    "tallyfold.evaluation.drift": ["drift"],
     "tallyfold.evaluation.experiment": ["Experiment"],
     "tallyfold.evaluation.metrics": ["METRICS"],
     "tallyfold.evaluation.next_periods": ["next_periods"],

@@ -59,3 +59,15 @@ def test_backtest_refuses_counts_without_time(run, counts):
     plain = run("backtest", counts, "--time", "user")
     assert plain.code == 2
     assert "has no order" in plain.err
+
+
+def test_update_says_how_well_a_new_period_was_foretold(run, model, tmp_path):
+    longer, other = days(13), days(13, seed=1)
+    for name, tensor in (("usual", longer), ("odd", other)):
+        tf.write_counts(tensor.with_cells(tensor.indices[:, 2] == 12), tmp_path / f"{name}.parquet")
+        found = run("update", model, tmp_path / f"{name}.parquet", "--out", tmp_path / name)
+        assert found.code == 0
+        said = found.out + found.err
+        assert "12: log score" in said
+        assert "the 8 periods before" in said
+        assert ("think of a new fit" in said) == (name == "odd")

@@ -45,6 +45,8 @@ FORMATS = {
 }
 USUAL = 20
 """How many cells are shown by default."""
+PERIODS_BESIDE, LEAST_BESIDE = 8, 4
+"""How many old periods stand beside a new one, and how many there must be to say it is worse."""
 
 
 def load_model(folder: str) -> "CountModel":
@@ -344,7 +346,8 @@ def update(
     For vae-bptf, margins and models of earlier periods: new cells are added to
     sums; nothing is fitted and no old cell is needed. Give each cell once; a file
     that was given before is refused. With observed zeros all cells of new labels
-    that are not listed are zeros, and a new period is taken for whole as it is.
+    that are not listed are zeros, and a new period is taken for whole as it is:
+    how well it was foretold is said beside the periods before it.
 
     \b
     [bold]Examples[/]
@@ -353,7 +356,31 @@ def update(
     """  # noqa: D301
     model = load_taking_model(folder)
     with model_folder.held_model_folder(out, overwrite):
-        save_larger(model, model.update(counts_for(model, files, reading), again=again), out)
+        larger = model.update(counts_for(model, files, reading), again=again)
+        save_larger(model, larger, out)
+    _say_drift(model, larger)
+
+
+def _say_drift(before: "TakesNewCells", model: "TakesNewCells") -> None:
+    """Say how well new periods were told from those before them, beside old ones."""
+    past = model.fitted_.forecaster
+    if past is None or past.rates is None:
+        return
+    from tallyfold.evaluation.drift import drift
+
+    n_new = len(model.axes_[past.history.axis]) - len(before.axes_[past.history.axis])
+    table = drift(model, PERIODS_BESIDE + n_new)
+    old = table["total"][: len(table) - n_new].dropna()
+    new = table[len(table) - n_new :].dropna()
+    for label, *_, total, count, expected in new.itertuples(index=False):
+        words = f"{printable(str(label))}: log score {total:.3f}"
+        words += f", {count:,.0f} counts where {expected:,.0f} were expected"
+        if len(old):
+            words += f"; the {len(old)} periods before: {old.mean():.3f}"
+            words += f" ({old.min():.3f} to {old.max():.3f})"
+            if len(old) >= LEAST_BESIDE and total < old.min():
+                words += ". That is below all of them: think of a new fit"
+        say(words)
 
 
 def load_taking_model(folder: str) -> "TakesNewCells":
