@@ -3,13 +3,19 @@
     python benchmarks/results_topic_words.py --data FOLDER --lists LISTS --out ROWS.jsonl
 
 FOLDER holds nips, acl and hotel_review (benchmarks/results_models.py says where they come from);
-the demo comes with the library. Every model sees the same counts, the topic models as documents x
-words. A list is the ten first words of a topic: by probability, by relevance (LDAvis, 0.6), and
-for our models as `components` lists them. Lists are scored by the mean NPMI of their pairs in these
-documents, by how many of all words listed are distinct, and by stability: the mean share of words
-that two fits with different seeds have in common (topics matched so that it is largest). Models
-take their turns in one job, with one thread each. What they found is kept in LISTS as it comes, and
-is not fitted again; ROWS are written anew of all that is there.
+the demo comes with the library. A fit has a seed and sees another 80 % of all cells, the same ones
+for every model of that seed; the topic models see them as documents x words. A list is the ten
+first words of a topic: by probability, by relevance (LDAvis, 0.6), and for our models as
+`components` lists them. Lists are scored by the mean NPMI of their pairs in all documents, by how
+many of all words listed are distinct, and by stability: the mean share of words that two fits have
+in common (topics matched so that it is largest). Seconds are of processors, with one thread each.
+What was found is kept in LISTS as it comes, and is not fitted again; ROWS are written anew of all
+that is there.
+
+Our components are fitted alone: with a gate that is named, nothing held out, so that neither a gate
+nor when to stop is chosen, nor weights of combinations or a count head are learnt. Such a model is
+for reading. "with weights" is the one that predicts, without its count head; `score` is of the
+hidden cells.
 """
 
 import argparse
@@ -128,7 +134,8 @@ def lists_of(found, documents_DV):
     probability_KV, low_KV = (
         found[name].astype(np.float64) for name in ("probability_KV", "low_KV")
     )
-    weights = Weights(probability_KV.T, low_KV.T, found["share_K"])
+    counts_V = np.asarray(documents_DV.sum(axis=0)).ravel()  # about what is expected
+    weights = Weights(probability_KV.T, low_KV.T, found["share_K"], np.maximum(counts_V, 1))
     by, part = checked_order(None, None)
     return by_both(probability_KV, documents_DV) | {"listed": first(ORDERS[by](weights, part).T)}
 
@@ -200,16 +207,17 @@ def score(given):
     """Write a line for each fit that is there, and one for the stability of several."""
     rows = []
     for name in TEXTS:
-        files = sorted(given.lists.glob(f"{name}-*.npz"))
+        files = sorted(given.lists.glob(f"{name}-*.npz"), key=seed_of)
         if not files:
             continue
-        _, documents_DV, reference, labels = prepare(name, given.data)
+        reference, labels = prepare(name, given.data)
         fits = {}
         for file in files:
             _, n_topics, seed, model = file.stem.split("-", 3)
             found = dict(np.load(file))
-            lists = lists_of(found, documents_DV)
-            scores = scores_of(lists, labels, reference) | {"seconds": float(found["seconds"])}
+            lists = lists_of(found, part(name, given.data, int(seed))[2])
+            scores = scores_of(lists, labels, reference)
+            scores |= {what: float(found[what]) for what in ("seconds", "score") if what in found}
             key = {"text": name, "topics": int(n_topics), "model": model}
             rows.append(key | {"seed": int(seed)} | scores)
             fits.setdefault(tuple(key.values()), []).append(lists)
@@ -223,12 +231,17 @@ def score(given):
             file.write(json.dumps(plain | {"version": tf.__version__}) + "\n")
 
 
+def seed_of(file):
+    """Return what orders files so that those of a seed, which share cells, stand together."""
+    return int(file.stem.split("-", 3)[2]), file.stem
+
+
 def prepare(name, folder):
+    """Return where words stand together in the whole of a text, and the words."""
     texts = TEXTS[name]
     tensor = texts.tensor(folder)
     labels = np.array(tensor.axis("word").labels.to_pylist())
-    reference = Cooccurrence.from_tensor(tensor, "word", texts.document)
-    return tensor, documents_of(tensor, texts.document), reference, labels
+    return Cooccurrence.from_tensor(tensor, "word", texts.document), labels
 
 
 def main() -> None:

@@ -255,7 +255,7 @@ def test_a_network_is_scored_by_its_embeddings(planted):
 def test_by_component_scores_the_strongest_words(planted):
     tensor, model = planted
     found = coherence_by_component(model, "word", tensor, top=5)
-    strongest = model.components("word", 5)
+    strongest = model.components("word", 5, by="sure")
     reference = Cooccurrence.from_tensor(tensor)
     assert found.scores["component"].tolist() == strongest["component"].unique().tolist()
     for row in found.scores.itertuples():

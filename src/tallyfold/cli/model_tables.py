@@ -27,7 +27,7 @@ RATES = {"mean": ".4g", "sd": ".2g"}
 FACTORS = {"component": "d", "share": ".3f", "mean": ".4g", "low": ".4g", "high": ".4g"}
 
 
-By = Annotated[str | None, option("ORDER", "sure (as it comes), probability, relevance or frex.")]
+By = Annotated[str | None, option("ORDER", "relevance (as it comes), sure, probability or frex.")]
 Relevance = Annotated[
     float | None,
     option("SHARE", "From 0, what sets a component apart, to 1, what is likely in it."),
@@ -48,15 +48,15 @@ def components(
     """Show the strongest labels of each component, the largest component first.
 
     weight is a label's share of the component on its axis, with a 90 %
-    interval; labels that are surely strong come first. --by relevance puts those
-    first that set a component apart from the others. Components that the prior
-    has switched off are counted only; --component shows one of them, too.
+    interval. Labels come first that surely set a component apart from the others;
+    with --by sure those that are surely strong. Components that the prior has
+    switched off are counted only; --component shows one of them, too.
 
     \b
     [bold]Examples[/]
       tallyfold components model --axis word
       tallyfold components model --component 3 --top 20
-      tallyfold components model --axis word --by relevance
+      tallyfold components model --axis word --by probability
       tallyfold components model --axis word --json
     """  # noqa: D301
     import pandas as pd

@@ -65,19 +65,24 @@ class HasComponents:
         axis, top
             The axis, and how many of its labels.
         by
-            What labels are ranked by: ``"sure"``, the lower end of their interval, so that the
-            surely strong ones come first; ``"probability"``, their share of the component;
-            ``"relevance"``, that share set off against the label's share of all components;
-            ``"frex"``, the harmonic mean of their ranks by frequency and by exclusivity. None is
-            ``"relevance"`` if `relevance` is given, else ``"sure"``.
+            What labels are ranked by: ``"relevance"``, the share of the component that they surely
+            have, the lower end of their interval, set off against their share of all that is
+            expected; ``"sure"``, that lower end alone; ``"probability"``, their share of the
+            component; ``"frex"``, the harmonic mean of their ranks by frequency and by
+            exclusivity. None is ``"relevance"``.
         relevance
-            From 0, what sets a component apart, to 1, what is likely in it; 0.6 unless given.
+            From 0, what sets a component apart, to 1, what is likely in it; 0.4 unless given.
         least
             Components that the prior has switched off, which have less than `least` of an even
             share of the rate (`posterior_.switched_off`), are not listed; 0 lists all.
         """
         frame: pd.DataFrame = self.posterior_.components(
-            axis, top, least=least, by=by, relevance=relevance
+            axis,
+            top,
+            least=least,
+            by=by,
+            relevance=relevance,
+            expected_D=explaining.expected_of_labels(self.fitted_, axis),
         )
         names = self.component_names_
         frame.insert(1, "name", [names[number] for number in frame["component"]])

@@ -65,6 +65,18 @@ def examples(
     return pd.DataFrame(labels | {"count": total_P[order], "share": share_P[order]})
 
 
+def expected_of_labels(fitted: Fitted, axis: str, components: slice = slice(None)) -> Floats | None:
+    """Return what components expect of each label of an axis; None without a gate.
+
+    With one their factors say what there is beyond the gate only.
+    """
+    factors = fitted.factors
+    if fitted.gate is None or not isinstance(factors, GammaFactors):
+        return None
+    expected_DK = factors.expected(True, components)[factors.axis_number(axis)]
+    return np.asarray(expected_DK.sum(axis=1))
+
+
 def with_background(frame: pd.DataFrame, fitted: Fitted, axis: str, top: int) -> pd.DataFrame:
     """Return a list of components in which the background is last, by what it expects of labels.
 
@@ -80,9 +92,8 @@ def with_background(frame: pd.DataFrame, fitted: Fitted, axis: str, top: int) ->
     assert factors is not None
     number, column = factors.axis_number(axis), slice(component, component + 1)
     mean_D = factors.mean(axis)[:, component]
-    expected_D = mean_D
-    if isinstance(factors, GammaFactors):
-        expected_D = factors.expected(fitted.gate is not None, column)[number][:, 0]
+    gated_D = expected_of_labels(fitted, axis, column)
+    expected_D = mean_D if gated_D is None else gated_D
     total = max(expected_D.sum(), 1e-300)
     order = np.argsort(-expected_D, kind="stable")[:top]
     weight_T = expected_D[order] / total

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tallyfold.data.markup import escaped, heat, html_facts, html_table, titled
+from tallyfold.models.explaining import expected_of_labels
 from tallyfold.posterior.factors import Factors
 
 if TYPE_CHECKING:
@@ -26,12 +27,16 @@ def model_html(model: FittedModel) -> str:
     factors = model.fitted_.factors
     if factors is None or factors.switched_off().all():
         return titled(title, card)
-    return titled(title, card, *_components(factors))
+    return titled(title, card, *_components(model, factors))
 
 
-def _components(factors: Factors) -> list[str]:
+def _components(model: FittedModel, factors: Factors) -> list[str]:
     """Return the first labels of the largest components, and a drawing of their weights."""
-    frames = {name: factors.components(name, MOST_LABELS) for name in factors.names}
+    expected = {name: expected_of_labels(model.fitted_, name) for name in factors.names}
+    frames = {
+        name: factors.components(name, MOST_LABELS, expected_D=expected_D)
+        for name, expected_D in expected.items()
+    }
     first = next(iter(frames.values()))
     shown = first.drop_duplicates("component").head(MOST_COMPONENTS)
     rows, drawings = [], []

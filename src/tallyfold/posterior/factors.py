@@ -139,14 +139,16 @@ class Factors(ABC):
         least: float = SWITCHED_OFF,
         by: By | None = None,
         relevance: float | None = None,
+        expected_D: Floats | None = None,
     ) -> pd.DataFrame:
         """Return the first labels of each component on an axis, largest component first.
 
         Columns: component, its share of the total rate, rank, label, weight (the label's share of
         the component on this axis), and the lower and upper end of the weight's interval. Labels
-        are ranked `by` one of `label_order.ORDERS`; as it comes, by the lower end: those that are
-        surely strong come first, not those that were seen once and may be. Components that are
-        `switched_off` are left out; with a `least` of 0 none is.
+        are ranked `by` one of `label_order.ORDERS`; as it comes, by relevance at the lower end of
+        the interval: those that are surely strong and set a component apart. `expected_D` is what
+        is expected of labels in all, if not what factors say. Components that are `switched_off`
+        are left out; with a `least` of 0 none is.
         """
         import pandas as pd
 
@@ -157,8 +159,11 @@ class Factors(ABC):
         mean_DK, shares_K = self.mean(axis), self.shares()
         low_DK = self.quantile(axis, (1 - level) / 2)
         high_DK = self.quantile(axis, (1 + level) / 2)
-        value_DK = ORDERS[order_by](Weights(mean_DK, low_DK, shares_K), part)
-        parts, off_K = [], self.switched_off(least)
+        off_K = self.switched_off(least)
+        if by is None and relevance is None and (~off_K).sum() < 2:
+            part = 1.0  # there is nothing to stand apart from
+        value_DK = ORDERS[order_by](Weights(mean_DK, low_DK, shares_K, expected_D), part)
+        parts = []
         by_size = self.by_size()
         for component in by_size[~off_K[by_size]]:
             column, total = mean_DK[:, component], max(mean_DK[:, component].sum(), 1e-300)

@@ -13,8 +13,14 @@ from tallyfold.kernels.arrays import Floats
 
 By = Literal["sure", "probability", "relevance", "frex"]
 
-RELEVANCE = 0.6
-"""How much of a label's relevance is its probability; the rest is how far it is above its own."""
+RELEVANCE = 0.4
+"""How much of a label's relevance is its probability; the rest is how far it is above its own.
+
+With more of it words stand together less often, and more of them are listed twice; see
+docs/results/topics.md.
+"""
+LEAST_STRENGTH = 1e-9
+"""Of a label, relative to its mean, where the lower end of its interval is next to nothing."""
 FREX = 0.5
 """How much of FREX is how exclusive a label is; the rest is how frequent it is."""
 
@@ -28,11 +34,14 @@ class Weights(NamedTuple):
         Means of the factors, and the lower ends of their intervals.
     share_K
         Each component's share of the rate.
+    expected_D
+        What is expected of each label in all, where a gate has a part in it; None: no gate has.
     """
 
     mean_DK: Floats
     low_DK: Floats
     share_K: Floats
+    expected_D: Floats | None = None
 
     @property
     def probability_DK(self) -> Floats:
@@ -41,13 +50,21 @@ class Weights(NamedTuple):
 
     @property
     def overall_D(self) -> Floats:
-        """Each label's share of all components together."""
+        """Each label's share of all that is expected."""
+        if self.expected_D is not None:
+            return np.asarray(self.expected_D / max(self.expected_D.sum(), 1e-300))
         return np.asarray(self.probability_DK @ self.share_K)
+
+    @property
+    def sure_DK(self) -> Floats:
+        """Each label's share of a component, by the lower end of its interval."""
+        low_DK = np.maximum(self.low_DK, LEAST_STRENGTH * self.mean_DK)
+        return np.asarray(low_DK / np.maximum(self.mean_DK.sum(axis=0), 1e-300))
 
 
 def _relevance(weights: Weights, share: float) -> Floats:
-    """Return relevance as LDAvis (Sievert and Shirley, 2014) has it."""
-    log_DK = np.log(np.maximum(weights.probability_DK, 1e-300))
+    """Return relevance as LDAvis (Sievert and Shirley, 2014) has it, of what is surely there."""
+    log_DK = np.log(np.maximum(weights.sure_DK, 1e-300))
     return log_DK - (1 - share) * np.log(np.maximum(weights.overall_D, 1e-300))[:, None]
 
 
@@ -81,7 +98,7 @@ def checked_order(by: str | None, relevance: float | None) -> tuple[str, float]:
     >>> checked_order(None, 0.3)
     ('relevance', 0.3)
     """
-    chosen = ("sure" if relevance is None else "relevance") if by is None else by
+    chosen = "relevance" if by is None else by
     if chosen not in ORDERS:
         raise ParameterError(f"`by` must be one of {', '.join(map(repr, ORDERS))}; got {by!r}.")
     if relevance is None:

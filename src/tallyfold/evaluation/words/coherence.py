@@ -147,7 +147,7 @@ def coherence_by_component(
     model, axis, reference, epsilon
         As in `coherence_by_word`.
     top
-        How many words of each component; those of ``model.components(axis, top)``. Words in no
+        How many words of each component; those that are surely strong (``by="sure"``). Words in no
         document of the reference are left out of their component's score.
     least
         Components with less than this part of an even share of the rate are not scored: the prior
@@ -166,7 +166,10 @@ def coherence_by_component(
 
     _check_counted(least, epsilon, top=top)
     words = _Words(_axis_of(model, axis), reference)
-    on, n_components = model.components(axis, top, least=least), model.posterior_.n_components
+    on, n_components = (
+        model.components(axis, top, by="sure", least=least),
+        model.posterior_.n_components,
+    )
     rows, n_unknown, n_scored = [], 0, on["component"].nunique()
     for (component, share), part in on.groupby(["component", "share"], sort=False):
         found = words.among(part["label"])

@@ -12,7 +12,7 @@ from tallyfold.evaluation.scaling import component_places
 from tallyfold.kernels.arrays import Ints
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
-from tallyfold.models.explaining import beyond_main_effects, clearest_cells
+from tallyfold.models.explaining import beyond_main_effects, clearest_cells, expected_of_labels
 from tallyfold.posterior.factors import Factors
 from tallyfold.report.explorer import entities
 
@@ -63,7 +63,15 @@ def components_entry(model: CountModel, train: CountTensor | None) -> dict[str, 
         "switched_off": int(off_K.sum()),
         "mapped": entities.rounded(mapped, 3),
         "axes": [
-            entities.axis_entry(axis.name, axis.labels, each, share_K, room, _counted(train, axis))
+            entities.axis_entry(
+                axis.name,
+                axis.labels,
+                each,
+                share_K,
+                room,
+                _counted(train, axis),
+                expected_of_labels(model.fitted_, axis.name),
+            )
             for axis, each, room in zip(model.axes_, weights, rooms, strict=True)
         ],
         "nothing_beyond": beyond_main_effects(factors),

@@ -48,11 +48,19 @@ def weights_of(factors: Factors, axis: str, components: Ints) -> Weights:
 
 
 def axis_entry(
-    name: str, labels: Any, weights: Weights, share_K: Floats, limit: int, counted_D: Ints | None
+    name: str,
+    labels: Any,
+    weights: Weights,
+    share_K: Floats,
+    limit: int,
+    counted_D: Ints | None,
+    expected_D: Floats | None = None,
 ) -> dict[str, Any]:
     """Return what the page knows of an axis: its labels, their order and their weights."""
     mean_DK, low_DK, high_DK = weights
     overall_D = mean_DK @ share_K
+    if expected_D is not None:
+        expected_D = expected_D / max(expected_D.sum(), 1e-300)
     kept = kept_labels(low_DK, overall_D, limit)
     labels_kept = labels.take(kept)
     texts = distinct([label_text(label) for label in labels_kept.to_pylist()])
@@ -69,6 +77,7 @@ def axis_entry(
         "mean": packed(mean_DK[kept]),
         "low": None if certain else packed(low_DK[kept]),
         "high": None if certain else packed(high_DK[kept]),
+        "expected": None if expected_D is None else packed(np.maximum(expected_D[kept], FLOOR)),
         "counted": None if counted_D is None else counted_D[kept].tolist(),
     }
 

@@ -73,7 +73,7 @@ def _strongest(
     """Return a component's rows of `components`."""
     check_parameters({"level": level}, LEVEL)
     checked_component(model, component)
-    table = model.posterior_.components(axis, top, level, least=0)
+    table = model.posterior_.components(axis, top, level, least=0, by="sure")
     return table[table["component"] == component]
 
 

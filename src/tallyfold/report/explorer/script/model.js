@@ -28,6 +28,7 @@ const axes = data.axes.map((axis, number) => {
     components.reduce((sum, { share }, k) => sum + share * mean[row * K + k], 0));
   return {
     ...axis, number, mean, overall,
+    expected: axis.expected ? unpacked(axis.expected) : overall, // with the gate's part, if there is a gate
     low: axis.low ? unpacked(axis.low) : mean,
     high: axis.high ? unpacked(axis.high) : mean,
     certain: axis.low === null,
@@ -35,10 +36,11 @@ const axes = data.axes.map((axis, number) => {
 });
 const certain = axes.every((axis) => axis.certain);
 
-// The shares of an axis's labels within a component, or for an entity: {mean, low, high, overall}.
+// The shares of an axis's labels within a component, or for an entity: {mean, low, high, overall},
+// and what they are set off against if that is not overall: {expected}.
 function componentShares(axis, k) {
   const column = (values) => axis.labels.map((_, row) => values[row * K + k]);
-  return { mean: column(axis.mean), low: column(axis.low), high: column(axis.high), overall: axis.overall };
+  return { mean: column(axis.mean), low: column(axis.low), high: column(axis.high), overall: axis.overall, expected: axis.expected };
 }
 
 // How an entity's rate is made up of components.
@@ -62,7 +64,7 @@ function companionShares(profile, other) {
 function ranked(shares, relevance) {
   const scores = shares.mean.map((mean, row) => {
     const strength = Math.log(Math.max(shares.low[row], mean * 1e-9));
-    return strength - (1 - relevance) * Math.log(shares.overall[row]);
+    return strength - (1 - relevance) * Math.log((shares.expected ?? shares.overall)[row]);
   });
   const rows = [...scores.keys()].filter((row) => shares.mean[row] > 0);
   return rows.sort((a, b) => scores[b] - scores[a] || a - b);

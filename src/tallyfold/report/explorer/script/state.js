@@ -1,7 +1,7 @@
 // What is looked at, kept in the address so that a view can be linked:
-// #component=3&relevance=0.6&axis=word&entity=network
+// #component=3&relevance=0.4&axis=word&entity=network
 
-const RELEVANCE = K === 1 ? 1 : 0.6; // with one component there is nothing to stand apart from
+const RELEVANCE = K === 1 ? 1 : 0.4; // with one component there is nothing to stand apart from
 const state = { component: bySize[0]?.number ?? 0, relevance: RELEVANCE, entity: null };
 
 // Takes what the address asks for; what it asks for in vain is said.
