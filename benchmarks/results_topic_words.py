@@ -15,7 +15,7 @@ is not fitted again; ROWS are written anew of all that is there.
 import argparse
 import json
 import logging
-from functools import partial
+from functools import lru_cache, partial
 from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
@@ -31,14 +31,16 @@ from rivals.topics import fit_lda, fit_nmf, fit_tomotopy
 from tallyfold.evaluation.words.cooccurrence import Cooccurrence
 from tallyfold.posterior.label_order import ORDERS, Weights, checked_order
 
-TOP, RELEVANCE = 10, 0.6
+TOP, RELEVANCE, SHARE = 10, 0.6, 0.8
+PASSES, LIKE_RATES = 60, "negative-binomial"
 
 
 class Texts(NamedTuple):
-    """A tensor with words, and which of its axes make up a document."""
+    """A tensor with words, which of its axes make up a document, and which two have a gate."""
 
     tensor: object
     document: list[str]
+    gate: tuple[str, str]
 
 
 def parquet(name, *axes):
@@ -48,31 +50,49 @@ def parquet(name, *axes):
 
 
 TEXTS = {
-    "demo": Texts(lambda folder: tf.load_demo(), ["module"]),
-    "nips": Texts(parquet("nips", "author", "year"), ["author", "year"]),
-    "hotel_review": Texts(parquet("hotel_review", "user", "hotel"), ["user", "hotel"]),
-    "acl": Texts(parquet("acl", "author", "venue", "year"), ["author", "venue", "year"]),
+    "demo": Texts(lambda folder: tf.load_demo(), ["module"], ("word", "place")),
+    "nips": Texts(parquet("nips", "author", "year"), ["author", "year"], ("author", "year")),
+    "hotel_review": Texts(
+        parquet("hotel_review", "user", "hotel"), ["user", "hotel"], ("user", "hotel")
+    ),
+    "acl": Texts(
+        parquet("acl", "author", "venue", "year"), ["author", "venue", "year"], ("author", "year")
+    ),
 }
 
 
-def library(make):
-    return lambda tensor, documents_DV, n, seed: make(n_components=n, random_state=seed).fit(tensor)
+def components(**given):
+    """Return how components alone are fitted: nothing is held out to choose or to calibrate by."""
+
+    def fit(text, tensor, documents_DV, n, seed):
+        given_n = n + bool(given.get("background"))
+        alone = {"validation": None, "max_iter": PASSES, "gate": TEXTS[text].gate}
+        model = tf.VAEBPTF(
+            n_components=given_n,
+            zeros="observed",
+            amount=LIKE_RATES,
+            random_state=seed,
+            **(alone | given),
+        )
+        return model.fit(tensor)
+
+    return fit
 
 
 def topics(fit):
-    return lambda tensor, documents_DV, n, seed: fit(documents_DV, n, seed)
+    return lambda text, tensor, documents_DV, n, seed: fit(documents_DV, n, seed)
 
 
+CHOSEN = {"validation": 0.1, "max_iter": None, "gate": "auto"}
 MODELS = {
     "LDA (scikit-learn)": topics(fit_lda),
     "NMF (scikit-learn)": topics(fit_nmf),
     "LDA (tomotopy)": topics(fit_tomotopy),
-    "VAE-BPTF": library(lambda **given: tf.VAEBPTF(zeros="observed", **given)),
-    "VAE-BPTF, background": library(
-        lambda n_components, **given: tf.VAEBPTF(
-            zeros="observed", n_components=n_components + 1, background=True, **given
-        )
-    ),
+    "components": components(),
+    "components, found seeds": components(seeds="auto"),
+    "components, found seeds, background": components(seeds="auto", background=True),
+    "with weights": components(**CHOSEN),
+    "with weights, found seeds": components(seeds="auto", **CHOSEN),
 }
 NEEDS = {"LDA (tomotopy)": "tomotopy"}
 
@@ -114,10 +134,11 @@ def lists_of(found, documents_DV):
 
 
 def by_both(probability_KV, documents_DV):
-    """Return the first words by probability, and by relevance."""
+    """Return the first words by probability, and by relevance, of those that have counts."""
     overall_V = np.asarray(documents_DV.sum(axis=0)).ravel() / documents_DV.sum()
+    probability_KV = np.where(overall_V > 0, probability_KV, 0.0)
     log_KV = np.log(np.maximum(probability_KV, 1e-300))
-    relevance_KV = log_KV - (1 - RELEVANCE) * np.log(np.maximum(overall_V, 1e-300))
+    relevance_KV = log_KV - (1 - RELEVANCE) * np.log(np.where(overall_V > 0, overall_V, 1.0))
     return {"probability": first(probability_KV), "relevance": first(relevance_KV)}
 
 
@@ -151,19 +172,28 @@ def stability_of(fits):
 
 
 def run(given):
-    """Fit what is not there yet."""
-    for name in given.texts:
-        prepared = None
-        for n_topics, seed in product(given.topics, range(given.seeds)):
-            for model in installed(given.models, NEEDS):
-                file = given.lists / f"{name}-{n_topics}-{seed}-{model}.npz"
-                if file.exists():
-                    continue
-                prepared = prepared or prepare(name, given.data)
-                fit = partial(MODELS[model], *prepared[:2], n_topics, seed)
-                fitted, cost = timed(fit, 1)
-                np.savez_compressed(file, **found_in(fitted, prepared[1]), seconds=cost["seconds"])
-                print(file.stem, f"{cost['seconds']:.1f} s", flush=True)
+    """Fit what is not there yet, to all texts with one seed before the next one."""
+    for seed, n_topics, name in product(range(given.seeds), given.topics, given.texts):
+        for model in installed(given.models, NEEDS):
+            file = given.lists / f"{name}-{n_topics}-{seed}-{model}.npz"
+            if file.exists():
+                continue
+            train, test, documents_DV = part(name, given.data, seed)
+            fit = partial(MODELS[model], name, train, documents_DV, n_topics, seed)
+            fitted, cost = timed(fit, 1)
+            found = found_in(fitted, documents_DV) | {"seconds": cost["processor_seconds"]}
+            if model.startswith("with"):
+                found["score"] = fitted.score(test)
+            np.savez_compressed(file, **found)
+            print(file.stem, f"{cost['processor_seconds']:.1f} s", flush=True)
+
+
+@lru_cache(maxsize=1)
+def part(name, folder, seed):
+    """Return the cells that fits with a seed see, those hidden, and documents x words."""
+    tensor = TEXTS[name].tensor(folder)
+    train, test = tf.split(tensor, 1 - SHARE, cells="all", random_state=seed)
+    return train, test, documents_of(train, TEXTS[name].document)
 
 
 def score(given):

@@ -14,6 +14,7 @@ LAYERS = (
     "cli",
     "paper",
     "report",
+    "spark",
     "evaluation",
     "models",
     "inference",
@@ -33,6 +34,7 @@ HEAVY = {
     "optuna",
     "pandas",
     "polars",
+    "pyspark",
     "sklearn",
     "torch",
 }

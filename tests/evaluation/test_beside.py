@@ -7,8 +7,6 @@ import tallyfold as tf
 from tallyfold.errors import ParameterError
 from tallyfold.evaluation.beside import PREDICTIONS, AxisBeside
 
-pytestmark = pytest.mark.usefixtures("brief_heads")
-
 MODELS = {
     "complete": (tf.VAEBPTF, {"zeros": "observed"}),
     "missing": (tf.VAEBPTF, {"zeros": "missing"}),

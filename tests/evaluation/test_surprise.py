@@ -9,8 +9,6 @@ import tallyfold as tf
 from tallyfold.errors import ParameterError
 from tallyfold.evaluation.surprise import surprise
 
-pytestmark = pytest.mark.usefixtures("brief_heads")
-
 
 @pytest.fixture(scope="module")
 def tensor():

@@ -6,6 +6,8 @@ from sklearn.base import clone
 
 import tallyfold as tf
 from tallyfold.errors import LabelError, ParameterError
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.schemes.found_seeds import find_seeds
 from tallyfold.models.guided import STRENGTHS
 from tallyfold.posterior.matching import Profiles, matched_overlaps, recurring
 
@@ -137,8 +139,9 @@ def _of_own_block(model):
     return np.sort(blocks_4K.max(axis=0))[-4:].mean()
 
 
-def test_a_fit_that_goes_on_has_the_same_bits(tensor, tmp_path):
-    given = {"seeds": RARE_SEEDS, "background": True, "validation": None, "tol": 0.0}
+@pytest.mark.parametrize("seeds", [RARE_SEEDS, "auto"])
+def test_a_fit_that_goes_on_has_the_same_bits(seeds, tensor, tmp_path):
+    given = {"seeds": seeds, "background": True, "validation": None, "tol": 0.0}
     whole = small(tf.BPTF, max_iter=12, **given).fit(tensor)
 
     def stop(progress):
@@ -203,6 +206,8 @@ def test_clone_and_parameters(tensor):
             "4 seeded components and a background",
         ),
         ({"seeds": {"background": {"word": ["w00"]}}, "background": True}, ParameterError, "other"),
+        ({"seeds": "wrd"}, LabelError, "`seeds`: there is no axis 'wrd'.*Did you mean 'word'"),
+        ({"seeds": ""}, ParameterError, "'auto', an axis"),
         ({"seed_strength": "strong"}, ParameterError, "no effect without `seeds`"),
         ({"seed_strength": 3}, ParameterError, "'weak' or 'medium' or 'strong'"),
         ({"background": 1}, ParameterError, "`background` must be True or False"),
@@ -248,3 +253,59 @@ def test_the_consensus_of_guided_fits_is_guided(tensor):
         consensus = found.consensus(tensor)
     assert {"rare", "background"} <= set(consensus.component_names_)
     assert consensus.n_components == len(consensus.component_names_)
+
+
+def found(seeds, **given):
+    return small(random_state=given.pop("random_state", 0), seeds=seeds, max_iter=30, **given)
+
+
+def test_found_seeds_bring_the_same_components_with_every_random_state(tensor):
+    with _any_warnings():
+        fits = [found("word", random_state=seed).fit(tensor) for seed in (1, 2)]
+        plain = [small(random_state=seed, max_iter=30).fit(tensor) for seed in (1, 2)]
+    alike = [
+        matched_overlaps(*(Profiles.of(each.posterior_) for each in pair)).mean()
+        for pair in (fits, plain)
+    ]
+    assert alike[0] > 0.9 > alike[1]
+    scores = [each.fitted_.validation_score for each in (*fits, *plain)]
+    assert (np.array(scores[:2]) > np.array(scores[2:]) - 0.15).all()  # a prior, not a lock
+
+
+def test_the_axis_with_the_largest_baskets_is_taken_or_the_one_that_is_named(tensor):
+    cells = TrainingCells(tensor)
+    by_axis = [find_seeds(cells, axis, 4, 5) for axis in (None, 0, 1)]
+    assert [each.axis for each in by_axis] == [0, 0, 1]  # of 10 years x 60 words, 80 documents
+    for each in by_axis:
+        size = tensor.shape[each.axis]
+        assert each.share_DK.shape == (size, 5)
+        assert (each.share_DK >= 0).all()
+        found_D = each.share_DK.any(axis=1)  # a label may be of none
+        assert found_D.mean() > 0.9
+        np.testing.assert_allclose(each.share_DK[found_D].sum(axis=1), 1)
+        assert all(np.isnan(start_DK[:, 4]).all() for start_DK in each.starts)
+        assert all((start_DK[:, :4] > 0).all() for start_DK in each.starts)
+    blocks_4K = by_axis[2].share_DK[:, :4].reshape(4, BLOCK, 4).mean(axis=1)
+    assert (blocks_4K[:3].max(axis=1) > 0.75).all()  # each of the common blocks has a component
+    assert len(set(blocks_4K[:3].argmax(axis=1))) == 3
+    turned = by_axis[2].matched([start_DK[:, [2, 0, 4, 3, 1]] for start_DK in by_axis[2].starts])
+    np.testing.assert_array_equal(turned.share_DK, by_axis[2].share_DK[:, [2, 0, 4, 3, 1]])
+
+
+@pytest.mark.parametrize("zeros", ["missing", "observed"])
+def test_found_seeds_are_kept_and_may_be_fewer_than_components(zeros, tmp_path):
+    tensor = tf.simulate((12, 9, 3), 2, density=0.4, random_state=0).tensor
+    given = {"zeros": zeros, "n_components": 12, "background": True, "validation": None}
+    with _any_warnings():
+        model = small(tf.BPTF, seeds="axis_2", max_iter=5, **given).fit(tensor)
+    model.save(tmp_path / "model")
+    assert tf.load(tmp_path / "model").seeds == "axis_2"
+    assert np.isfinite(model.posterior_.mean("axis_0")).all()
+
+
+def test_the_consensus_of_found_seeds_is_guided(tensor):
+    model = small(tf.BPTF, seeds="word", n_components=5, background=True, max_iter=40)
+    with _any_warnings():
+        consensus = tf.stability(tensor, model, runs=2).consensus(tensor)
+    assert consensus.seeds == "word"
+    assert "background" in consensus.component_names_

@@ -84,8 +84,8 @@ def tensor():
     return tf.simulate((30, 20, 8), n_components=3, density=0.25, random_state=4).tensor
 
 
-def numbers_of(model):
-    """Return what a fit left, as named arrays."""
+def numbers_of(model, whole):
+    """Return what a fit left, and predicts of all cells, as named arrays."""
     fitted = model.fitted_
     found = {} if fitted.head is None else {f"head {n}": a for n, a in fitted.head.arrays().items()}
     if fitted.factors is not None:
@@ -99,7 +99,7 @@ def numbers_of(model):
         found |= {f"occurrence {n}": value for n, value in fitted.occurrence.arrays().items()}
     found["objective"] = model.history_["objective"].to_numpy()
     found["validation"] = np.array(fitted.validation_score or 0.0)
-    found["predicted"] = model.predict(tensor())
+    found["predicted"] = model.predict(whole)
     return found
 
 
@@ -125,11 +125,18 @@ def fitted(name, part, **options):
 
 def main(folder, names):
     with tf.many_processes() as group:
-        part = tf.scatter(tensor)
-        assert part.nnz < tensor().nnz
         assert current_group() is group
+    left_by(fitted, names, tensor, folder)
+
+
+def left_by(fitted, names, tensor, folder):
+    """Fit in this process together with the others; the first one saves what they leave."""
+    whole = tensor()
+    with tf.many_processes() as group:
+        part = tf.scatter(tensor)
+        assert part.nnz < whole.nnz
         for name in names:
-            found = numbers_of(fitted(name, part))
+            found = numbers_of(fitted(name, part), whole)
             same = group.all_gather(np.concatenate([np.ravel(v) for v in found.values()])[None])
             assert np.array_equal(same, np.repeat(same[:1], group.size, axis=0)), name
             if group.first:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.processes import fits, stores
+from tests.processes import fits, heavy, stores
 
 import tallyfold as tf
 from tallyfold.cli import main
@@ -52,11 +52,23 @@ def test_many_processes_leave_what_one_leaves(number, run_in):
     whole = fits.tensor()
     for name in FITS_IN[number]:
         found = np.load(run_in(number) / f"{name}-{number}.npz")
-        alone = fits.numbers_of(fits.fitted(name, whole))
+        alone = fits.numbers_of(fits.fitted(name, whole), whole)
         assert set(found) == set(alone)
         for key, value in alone.items():
             words = f"{name}: {key}"
             np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-9, err_msg=words)
+
+
+@pytest.mark.parametrize("name", heavy.FITS)
+def test_two_processes_decide_what_one_decides_on_a_heavy_tailed_log(name, run_in):
+    """Searches make a million times as much of the last digit of a sum, unless it is rounded."""
+    whole = heavy.tensor()
+    found = np.load(run_in(2) / f"{name}-2.npz")
+    alone = fits.numbers_of(heavy.fitted(name, whole), whole)
+    assert set(found) == set(alone)
+    for key, value in alone.items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-10, err_msg=f"{name}: {key}")
+    np.testing.assert_allclose(found["predicted"], alone["predicted"], rtol=1e-11)
 
 
 def test_processes_read_their_own_ranges_of_a_store_and_leave_what_one_leaves(run_in):

@@ -51,7 +51,7 @@ class Texts(NamedTuple):
         import pyarrow as pa
 
         from tallyfold.data.formats.files import ending_of, read_rows
-        from tallyfold.data.formats.grouping import natural_labels
+        from tallyfold.data.formats.grouped_labels import natural_labels
         from tallyfold.data.query.whole_rows import query_rows
         from tallyfold.data.tensor import CountTensor
 

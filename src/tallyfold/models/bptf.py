@@ -63,7 +63,8 @@ class BPTF(GuidedModel):
     seeds, seed_strength
         Labels that components should have, by axis and by the component's name, such as
         ``{"networking": {"word": ["socket", "server"]}}``; they pull ``"weak"``, ``"medium"`` or
-        ``"strong"``, and lock nothing.
+        ``"strong"``, and lock nothing. ``"auto"`` finds seeds in the cells, for all labels of the
+        axis with the largest baskets, such as words; the name of an axis finds them for it.
     background
         Whether one of the components, the last one, is what is common everywhere.
     smooth
@@ -118,7 +119,7 @@ class BPTF(GuidedModel):
         self, tensor: CountTensor, cells: TrainingCells, held_out: CountTensor | None
     ) -> Sequence[Phase]:
         gates = () if self.gate == "none" else gates_of(self.gate, tensor)
-        return self._phases(cells, held_out, gates, self._guide_for(tensor.axes))
+        return self._phases(cells, held_out, gates, self._guide_for(tensor.axes, cells))
 
     def _phases(
         self,

@@ -13,6 +13,8 @@ import pyarrow as pa
 from tallyfold.data.axis import Axis, axis_number
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import LabelError, ParameterError
+from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.schemes.found_seeds import find_seeds
 from tallyfold.inference.schemes.guide import Guide, SeededLabels
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.gamma_model import SweptModel
@@ -28,6 +30,8 @@ STRENGTHS: dict[str, float] = {"weak": 0.05, "medium": 0.2, "strong": 1.0}
 
 def _are_seeds(value: Any) -> bool:
     """Tell whether a value has the form of seeds; what they name is checked by the tensor."""
+    if isinstance(value, str):
+        return bool(value)
     if not isinstance(value, Mapping) or not value:
         return False
     return all(
@@ -43,10 +47,13 @@ def _is_list(labels: Any) -> bool:
 
 
 SEEDS = (
-    Rule(_are_seeds, "lists of labels by axis by name, {'networking': {'word': ['socket']}},")
+    Rule(
+        _are_seeds,
+        "lists of labels by axis by name, {'networking': {'word': ['socket']}}, 'auto', an axis",
+    )
     | NONE
 )
-Seeds = Annotated[Mapping[str, Mapping[str, Sequence[Any]]] | None, SEEDS]
+Seeds = Annotated[Mapping[str, Mapping[str, Sequence[Any]]] | str | None, SEEDS]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -92,7 +99,9 @@ class GuidedModel(SweptModel):
                 f"`seed_strength` has no effect without `seeds`; got {self.seed_strength!r}. "
                 "Leave it out, or say which labels a component should have."
             )
-        names = list(self.seeds or {})
+        if isinstance(self.seeds, str):
+            self._found_axis(tensor.axes)
+        names = list(self._asked)
         for name in names:
             checked_name(name)
         if self.background and BACKGROUND in names:
@@ -112,13 +121,37 @@ class GuidedModel(SweptModel):
     def _n_components(self) -> int:
         return int(self.get_params()["n_components"])
 
-    def _guide_for(self, axes: Sequence[Axis]) -> Guide:
-        """Return what is known of components before a fit to a tensor with these axes."""
+    @property
+    def _asked(self) -> Mapping[str, Mapping[str, Sequence[Any]]]:
+        """The seeds that are given by name."""
+        return {} if self.seeds is None or isinstance(self.seeds, str) else self.seeds
+
+    def _found_axis(self, axes: Sequence[Axis]) -> int | None:
+        """Return the axis whose seeds are to be found; None: that of the largest baskets."""
+        assert isinstance(self.seeds, str)
+        if self.seeds == "auto":
+            return None
+        try:
+            return axis_number(axes, self.seeds)
+        except LabelError as error:
+            raise LabelError(f"`seeds`: {error} 'auto' takes one of them.") from None
+
+    def _guide_for(self, axes: Sequence[Axis], cells: TrainingCells) -> Guide:
+        """Return what is known of components before a fit to cells of a tensor with these axes."""
         guide = replace(self._guide or Guide(), courses=courses_of(axes, self.smooth))
         if self.seeds is None and not self.background:
             return guide
+        found = None
+        if isinstance(self.seeds, str):
+            n_components = self._n_components
+            axis, n_found = self._found_axis(axes), n_components - self.background
+            found = find_seeds(cells, axis, n_found, n_components)
+        if found is not None:
+            found = found if guide.starts is None else found.matched(guide.starts)
+            guide = replace(guide, starts=found.starts)
         return replace(
             guide,
+            found=found,
             seeds=tuple(self._seeded_labels(axes)),
             strength=STRENGTHS[self.seed_strength],
             background=self._n_components - 1 if self.background else None,
@@ -129,7 +162,7 @@ class GuidedModel(SweptModel):
         if self.seeds is None and not self.background:
             return ()
         names: list[str | None] = [None] * self._n_components
-        names[: len(self.seeds or {})] = list(self.seeds or {})
+        names[: len(self._asked)] = list(self._asked)
         if self.background:
             names[-1] = BACKGROUND
         return tuple(names)
@@ -142,7 +175,7 @@ class GuidedModel(SweptModel):
 
         Those asked for by name have their places; without a centre they start from their seeds.
         """
-        asked, number = list(self.seeds or {}), len(centres.share_K)
+        asked, number = list(self._asked), len(centres.share_K)
         known = list(centres.known_names)
         others = [k for k in range(number) if known[k] is None]
         order = [known.index(name) if name in known else -1 for name in asked] + others
@@ -161,7 +194,7 @@ class GuidedModel(SweptModel):
         """Return the labels of all seeds by position; refuse what the axes do not have."""
         found: list[SeededLabels] = []
         owners: dict[tuple[int, int], str] = {}
-        for component, (name, asked) in enumerate((self.seeds or {}).items()):
+        for component, (name, asked) in enumerate(self._asked.items()):
             for axis_name, labels in asked.items():
                 axis, positions = _positions(axes, name, axis_name, labels)
                 for position in positions.tolist():
@@ -179,11 +212,11 @@ class GuidedModel(SweptModel):
         plain = super()._plain_parameters()
         if not isinstance(self.smooth, str):
             plain["smooth"] = dict(self.smooth)
-        if self.seeds is None:
+        if not self._asked:
             return plain
         seeds = {
             name: {axis: [_plain(label) for label in labels] for axis, labels in asked.items()}
-            for name, asked in self.seeds.items()
+            for name, asked in self._asked.items()
         }
         return plain | {"seeds": seeds}
 

@@ -125,7 +125,8 @@ class VAEBPTF(EncodedModel, TakesNewCells):
     seeds, seed_strength
         Labels that components should have, by axis and by the component's name, such as
         ``{"networking": {"word": ["socket", "server"]}}``; they pull ``"weak"``, ``"medium"`` or
-        ``"strong"``, and lock nothing.
+        ``"strong"``, and lock nothing. ``"auto"`` finds seeds in the cells, for all labels of the
+        axis with the largest baskets, such as words; the name of an axis finds them for it.
     background
         Whether one of the components, the last one, is what is common everywhere.
     smooth
@@ -298,7 +299,7 @@ class VAEBPTF(EncodedModel, TakesNewCells):
         self, tensor: CountTensor, cells: TrainingCells, held_out: CountTensor | None
     ) -> Sequence[Phase]:
         if not self._observed:
-            return self._phases(cells, held_out, self._guide_for(tensor.axes))
+            return self._phases(cells, held_out, self._guide_for(tensor.axes, cells))
         most = PASSES if self.max_iter is None else self.max_iter
         tol = PASSES_TOL if self.tol is None else self.tol
         settings = Settings(
@@ -312,7 +313,7 @@ class VAEBPTF(EncodedModel, TakesNewCells):
             self._seed,
             self.backend,
             self.batch_entities,
-            self._guide_for(tensor.axes),
+            self._guide_for(tensor.axes, cells),
         )
         return occurrence_phases(tensor, cells, held_out, settings)
 
@@ -338,9 +339,9 @@ class VAEBPTF(EncodedModel, TakesNewCells):
         With a head: larger, by the geometric mean of counts of at least one, than the labels' own
         margins say together. With multipliers: larger rates than the factors say.
 
-        Intervals hold on average over all combinations, not for one that stands out. The less
-        combinations differ, the more each is pulled to one: where nearly none has an effect, a
-        single strong one is pulled far, interval and all. Take its multiplier for a lower bound.
+        Intervals hold on average over all combinations. The less combinations differ, the more each
+        is pulled to one; one of five cells or more that stands out of the others is pulled little
+        (with multipliers it is pulled as they are: take its multiplier for a lower bound).
 
         Parameters
         ----------

@@ -83,7 +83,7 @@ class GammaTable:
 
     def rounded(self) -> GammaTable:
         """Return the table to about five digits: what order sums were taken in leaves no trace."""
-        return GammaTable(_rounded(self.shape_DK), _rounded(self.rate_DK))
+        return GammaTable(rounded(self.shape_DK), rounded(self.rate_DK))
 
     def completed(self, seen_D: Mask) -> GammaTable:
         """Give rows never seen, and one more row, the mean and the spread of the rows seen."""
@@ -177,7 +177,8 @@ class GammaPosterior:
             yield [gamma.sample(rng, table.shape_DK, table.rate_DK) for table in tables]
 
 
-def _rounded(numbers: Floats) -> Floats:
+def rounded(numbers: Floats) -> Floats:
+    """Return numbers to about five digits: what order sums were taken in leaves no trace."""
     mantissa, exponent = np.frexp(numbers)
     return np.ldexp(np.round(mantissa * 2.0**ROUNDED_BITS) / 2.0**ROUNDED_BITS, exponent)
 

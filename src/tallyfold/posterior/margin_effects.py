@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import expit, logit, ndtri
 
 from tallyfold.errors import LabelError
 from tallyfold.kernels.arrays import Floats
@@ -19,6 +19,10 @@ from tallyfold.posterior.whole_sums import UNIT
 if TYPE_CHECKING:
     import pandas as pd
 
+STANDING_OUT, OWN_PULL, LEAST_CELLS = 0.01, 1.0, 5
+"""The share of combinations that may stand out of the others, after how many cells those stand for
+themselves, and the cells they need: of fewer, one large count may be all there is."""
+
 
 def margin_effects(
     head: CountHead, factors: Factors, axes: Sequence[str], top: int, level: float
@@ -26,7 +30,8 @@ def margin_effects(
     """Return the combinations whose counts are surely larger than their labels say.
 
     The multiplier is a ratio of geometric means of counts: that of the combination, pulled to what
-    the margins of its labels say together, over the latter. Columns: the labels, the multiplier and
+    the margins of its labels say together, over the latter. How far it is pulled is learnt from all
+    combinations, but one that stands out is pulled little. Columns: the labels, the multiplier and
     the ends of its interval; those with the largest lower end come first.
     """
     import pandas as pd
@@ -69,11 +74,29 @@ def _difference(
         cells_P, pull = sums_PF[:, 0], singles[axis].strength_F[0]
         expected_P += (sums_PF[:, 1] / UNIT - cells_P * centre) / (cells_P + pull)
     own_PF, pull = table.sums_PF, table.strength_F[0]
-    cells_P = own_PF[:, 0].astype(np.float64)
-    mean_P = (own_PF[:, 1] / UNIT - cells_P * expected_P) / (cells_P + pull)
+    own_P = own_PF[:, 0].astype(np.float64)
+    left_P = own_PF[:, 1] / UNIT - own_P * expected_P
     log_B = np.log(head.bins.lower_B)
     total = head.base_B @ log_B**2 - (head.base_B @ log_B) ** 2
-    return mean_P, np.sqrt(total * pull / (1 + pull) / (cells_P + pull))
+    return _pulled(left_P, own_P, total * pull / (1 + pull), pull)
+
+
+def _pulled(left_P: Floats, cells_P: Floats, inside: float, pull: float) -> tuple[Floats, Floats]:
+    """Return mean and spread of effects, from sums over cells of a variance.
+
+    Effects are normal around zero, nearly all with the variance that a pull stands for, few with
+    that of `OWN_PULL`.
+    """
+    pull_21 = np.array([[pull], [min(pull, OWN_PULL)]])
+    mean_2P, variance_2P = left_P / (cells_P + pull_21), inside / (cells_P + pull_21)
+    weight_2P = cells_P * pull_21 / (cells_P + pull_21)  # one over the variance of the cells' mean
+    unlikely_2P = (left_P / cells_P) ** 2 * weight_2P / inside - np.log(weight_2P)
+    out_P = expit(logit(STANDING_OUT) + (unlikely_2P[0] - unlikely_2P[1]) / 2)
+    out_P[cells_P < LEAST_CELLS] = 0.0
+    share_2P = np.stack([1 - out_P, out_P])
+    mean_P = (share_2P * mean_2P).sum(axis=0)
+    square_P = (share_2P * (variance_2P + mean_2P**2)).sum(axis=0)
+    return mean_P, np.sqrt(square_P - mean_P**2)
 
 
 def _column(position_P: Any, axis: int) -> Any:

@@ -15,24 +15,21 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tallyfold.data.axis import Axis, check_size, plain_labels
-from tallyfold.data.axis_order import AxisOrder
+from tallyfold.data.axis import Axis
 from tallyfold.data.bad_rows import BadRows
-from tallyfold.data.bins import bin_labels
 from tallyfold.data.cells import MAX_COUNT, warn_added, whole_means
 from tallyfold.data.declared_order import with_order
 from tallyfold.data.events import ONE_OF_MANY, tensor_from_rows
 from tallyfold.data.formats.cutting import add_cut, cut_of
 from tallyfold.data.formats.faults import Fault, bad_of, lacking_of, missing_of, number_of
+from tallyfold.data.formats.grouped_labels import axis_of_groups, label_joins
 from tallyfold.data.formats.sql import Source
-from tallyfold.data.labels import sorted_order
-from tallyfold.data.missing import MissingRows, named_missing
+from tallyfold.data.missing import MissingRows
 from tallyfold.data.request import Request
 from tallyfold.data.summary import Dropped
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import CountError, DataError, FormatError, LabelError
+from tallyfold.errors import CountError, DataError, LabelError
 from tallyfold.scales import MOST_ON_SCALE
 
 Codes = npt.NDArray[np.int32]
@@ -41,11 +38,6 @@ T = TypeVar("T")
 PASSES_MORE = 8
 """Factor by which the number of passes grows when DuckDB runs out of memory."""
 MOST_PASSES = PASSES_MORE**3
-NATURAL = {
-    r"^(0|-?[1-9][0-9]*)$": pa.int64(),
-    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$": pa.date32(),
-}
-"""How labels that are numbers or dates are written in text files."""
 WAITING = 4
 """Batches that may wait to be grouped; more would only fill memory."""
 
@@ -275,23 +267,6 @@ def _say_added(connection: Any) -> None:
     warn_added(value_V, times_V, connection.execute(repeats).fetchall()[0][0])
 
 
-def axis_of_groups(
-    connection: Any,
-    number: int,
-    request: Request,
-    *,
-    is_text: bool,
-    known: Sequence[Axis] | None = None,
-) -> tuple[Axis, Codes]:
-    """Return an axis, and for each code in its table ``labels_i`` the position on the axis."""
-    name = request.axes[number]
-    labels = _distinct_labels(connection, number, name, named=request.missing == "label")
-    if name not in request.bins and is_text and known is None:
-        labels = natural_labels(labels)
-    own = known[number] if known else None
-    return _axis_of(name, labels, own, request.bins.get(name))
-
-
 def _repeated_cells(connection: Any, shown: str, n_axes: int) -> LabelError:
     """Describe cells that more than one row has."""
     columns = ", ".join(f"CAST(x{m} AS VARCHAR)" for m in range(n_axes))
@@ -301,53 +276,6 @@ def _repeated_cells(connection: Any, shown: str, n_axes: int) -> LabelError:
     return LabelError(
         f"each cell must be given once (repeated='error'); {shown} gives {cells}. {ONE_OF_MANY}"
     )
-
-
-def natural_labels(texts: pa.Array) -> pa.Array:
-    """Read labels as integers or dates if every one is written just as that would be written."""
-    for pattern, kind in NATURAL.items():
-        if pc.all(pc.match_substring_regex(texts, pattern)).as_py():
-            with contextlib.suppress(pa.ArrowInvalid):  # past 64 bits, or no such day: stays text
-                return texts.cast(kind)
-    return texts
-
-
-def _distinct_labels(connection: Any, number: int, name: str, *, named: bool) -> pa.Array:
-    """Give the labels of an axis codes, in a table ``labels_i`` (label, code), and return them.
-
-    Where missing labels are to be `named`, a null may be the last.
-    """
-    connection.execute(
-        f"CREATE TEMP TABLE labels_{number} AS SELECT label, row_number() OVER (ORDER BY label) - 1"
-        f" AS code FROM (SELECT DISTINCT x{number} AS label FROM cells)"
-    )
-    query = f"SELECT label FROM labels_{number} ORDER BY code"
-    labels = connection.sql(query).to_arrow_table().column(0)
-    check_size(name, len(labels))
-    return plain_labels(labels, axis=name, allow_missing=named)
-
-
-def _axis_of(
-    name: str, labels: pa.Array, known: Axis | None, order: AxisOrder | None = None
-) -> tuple[Axis, Codes]:
-    """Return the axis, and for each of DuckDB's codes the position on it."""
-    if known is not None:
-        try:
-            return known, known.positions(labels.cast(known.labels.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise FormatError(
-                f"the labels of axis {name!r} do not fit the axes recorded with the file: "
-                f"{str(error).splitlines()[0]}. Name the columns with axes= to read it as a plain "
-                "table."
-            ) from error
-    places = sorted_order(labels)
-    position = np.empty(len(places), np.int32)
-    position[places] = np.arange(len(places), dtype=np.int32)
-    if np.any(position[:-1] > position[1:]):  # DuckDB sorts most labels as we do: spare the copy
-        labels = labels.take(pa.array(places))
-    if order is not None:
-        labels = bin_labels(labels, order.unit or "", name)
-    return Axis.of_distinct(name, named_missing(labels, name), order), position
 
 
 def _fetch_cells(
@@ -384,10 +312,3 @@ def count_exact_cells(connection: Any) -> int:
             "floating point. Use a coarser unit."
         )
     return int(n_cells)
-
-
-def label_joins(request: Request) -> str:
-    """Write what joins ``cells`` to the tables ``labels_i`` of all axes."""
-    same = "IS NOT DISTINCT FROM" if request.missing == "label" else "="
-    axes = range(len(request.axes))
-    return " ".join(f"JOIN labels_{m} ON cells.x{m} {same} labels_{m}.label" for m in axes)

@@ -105,10 +105,7 @@ def write_store(
     >>> store.shape, store.nnz, len(store.shards)
     ((2, 2), 2, 2)
     """
-    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
-        raise ParameterError(
-            f"`shards` must be a whole number from 1 to {MOST_SHARDS:,}; got {shards!r}."
-        )
+    checked_shards(shards)
     reading = {
         "axes": axes, "value": value, "repeated": repeated, "missing": missing, "bad": bad,
         "bins": bins, "tz": tz, "ordered": ordered, "min_nonzeros": min_nonzeros, "top": top,
@@ -267,6 +264,14 @@ class _Building:
         """Write the manifest: now it is a store."""
         manifest.write(self.folder)
         shutil.rmtree(self.building, ignore_errors=True)
+
+
+def checked_shards(shards: object) -> None:
+    """Refuse what is no number of shards."""
+    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
+        raise ParameterError(
+            f"`shards` must be a whole number from 1 to {MOST_SHARDS:,}; got {shards!r}."
+        )
 
 
 def count_column(names: Sequence[str]) -> str:

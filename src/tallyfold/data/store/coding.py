@@ -14,14 +14,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tallyfold.data.axis import Axis
+from tallyfold.data.axis import Axis, check_size, plain_labels
 from tallyfold.data.cells import warn_rounded
 from tallyfold.data.declared_order import ordered_axis
 from tallyfold.data.events import zeros_dropped
-from tallyfold.data.formats.grouping import axis_of_groups, count_exact_cells, label_joins
+from tallyfold.data.formats.grouped_labels import (
+    axis_of_groups,
+    in_own_order,
+    label_batches,
+    label_joins,
+    number_labels,
+)
+from tallyfold.data.formats.grouping import count_exact_cells
 from tallyfold.data.request import Request
 from tallyfold.data.select import checked_limits, refuse_none_left
-from tallyfold.data.store.label_files import ENDING, mapped_axis, write_labels
+from tallyfold.data.store.label_files import ENDING, LabelWriter, mapped_axis, write_labels
 from tallyfold.data.summary import Dropped
 from tallyfold.data.tensor import CountTensor
 
@@ -35,6 +42,9 @@ def code_cells(
     n_cells = count_exact_cells(connection)
     axes = []
     for number, name in enumerate(request.axes):
+        if streamed := streamed_axis(connection, number, request, folder, is_text=is_text):
+            axes.append(streamed)
+            continue
         axis, position = axis_of_groups(connection, number, request, is_text=is_text)
         if name in request.ordered:
             axis, place = ordered_axis(axis, request.ordered[name])
@@ -58,6 +68,24 @@ def code_cells(
     dropped = zeros_dropped(zeros, n_cells)
     connection.execute("DELETE FROM coded WHERE n = 0")
     return axes, [dropped]
+
+
+def streamed_axis(
+    connection: Any, number: int, request: Request, folder: Path, *, is_text: bool
+) -> Axis | None:
+    """Write the labels of an axis as DuckDB gives them; None if their order may be another."""
+    name = request.axes[number]
+    if name in request.bins or name in request.ordered or request.missing == "label":
+        return None
+    number_labels(connection, number)
+    if not in_own_order(connection, number, is_text=is_text):
+        return None
+    file = folder / f"labels-{number:02}{ENDING}"
+    with LabelWriter(name, file) as writer:
+        for batch in label_batches(connection, number):
+            writer.add(plain_labels(batch.column(0), axis=name))
+            check_size(name, writer.size)
+        return mapped_axis(writer.finish(), file)
 
 
 def written_axis(axis: Axis, folder: Path, number: int) -> Axis:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis
@@ -20,13 +21,76 @@ def write_labels(axis: Axis, file: Path) -> StoredAxis:
 
     They may be mapped from the very file: it is replaced, and what was mapped stays.
     """
-    batch = pa.record_batch([axis.labels], names=["label"])
+    return _written(axis.name, axis.labels, axis.order, file)
+
+
+def _written(name: str, labels: pa.Array, order: AxisOrder | None, file: Path) -> StoredAxis:
+    batch = pa.record_batch([labels], names=["label"])
     target = file.with_suffix(".new")
     with pa.OSFile(str(target), "wb") as stream, pa.ipc.new_file(stream, batch.schema) as writer:
         writer.write_batch(batch)
     os.replace(target, file)
-    order = None if axis.order is None else axis.order.to_text()
-    return StoredAxis(axis.name, len(axis), str(axis.labels.type), order, StoredFile.of(file))
+    text = None if order is None else order.to_text()
+    return StoredAxis(name, len(labels), str(labels.type), text, StoredFile.of(file))
+
+
+class LabelWriter:
+    """Writes labels that come in their order, some at a time; all but these stay on disk.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with LabelWriter("user", Path(tempfile.mkdtemp(), "labels.arrow")) as writer:
+    ...     writer.add(pa.array(["ann", "bob"], pa.large_string()))
+    ...     writer.add(pa.array(["cem"], pa.large_string()))
+    ...     writer.finish().size
+    3
+    """
+
+    def __init__(self, name: str, file: Path) -> None:
+        self.name, self.file, self.size, self._bytes = name, file, 0, 0
+        self._kind: pa.DataType | None = None
+        self._files = [file.with_suffix(f".spool-{number}") for number in range(2)]
+        self._streams = [each.open("wb") for each in self._files]
+
+    def add(self, labels: pa.Array) -> None:
+        """Add the labels that follow: plain ones, none of which is missing."""
+        first, self._kind, size = self._kind is None, labels.type, len(labels)
+        if pa.types.is_boolean(labels.type):
+            labels = labels.cast(pa.uint8())
+        buffer, *texts = labels.buffers()[1:]
+        if texts:
+            if first:
+                self._streams[0].write(bytes(8))
+            ends = np.frombuffer(buffer, np.int64)[labels.offset : labels.offset + size + 1]
+            self._streams[0].write((ends[1:] - ends[0] + self._bytes).tobytes())
+            self._streams[1].write(memoryview(texts[0] or b"")[ends[0] : ends[-1]])
+            self._bytes += int(ends[-1] - ends[0])
+        else:
+            width = labels.type.bit_width // 8
+            start = labels.offset * width
+            self._streams[0].write(memoryview(buffer)[start : start + size * width])
+        self.size += size
+
+    def finish(self) -> StoredAxis:
+        """Write the file of all labels."""
+        for stream in self._streams:
+            stream.flush()
+        maps = [pa.memory_map(str(each)) for each in self._files if each.stat().st_size]
+        buffers = [None, *(each.read_buffer() for each in maps)]
+        kind = pa.uint8() if pa.types.is_boolean(self._kind) else self._kind
+        labels = pa.Array.from_buffers(kind, self.size, buffers)
+        return _written(self.name, labels.cast(self._kind), None, self.file)
+
+    def __enter__(self) -> LabelWriter:
+        """Begin."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Leave nothing behind but what was finished."""
+        for stream, each in zip(self._streams, self._files, strict=True):
+            stream.close()
+            each.unlink()
 
 
 def mapped_axis(stored: StoredAxis, file: Path) -> Axis:

@@ -20,6 +20,9 @@ from tallyfold.posterior.gamma_posterior import GammaTable
 
 LOG_RANGE = 6.0
 PRIOR_SD = 2.0
+DECIMALS = 3
+"""What the way from an encoder's start to its parameters is rounded to: a search makes a million
+times as much of the last digit of a sum, which depends on the order cells were added up in."""
 
 
 @dataclass(frozen=True)
@@ -120,4 +123,4 @@ def train(
         bounds=Bounds(start - room, start + room),
         options={"maxiter": steps, "maxfun": 2 * steps + 2},
     )
-    return np.asarray(found.x)
+    return np.asarray(start + np.round(found.x - start, DECIMALS))

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from tallyfold.kernels.arrays import Array, Floats, Ints
+from tallyfold.posterior.gamma_posterior import rounded
 from tallyfold.posterior.predictive import Calibration, matched_mixture
 from tallyfold.probability.counts import CountLikelihood
 
@@ -50,12 +51,14 @@ def calibrate(
     With fewer than 20 cells nothing is changed; more than `MOST_CELLS` are more than is needed. A
     calibration to start from saves most of the time. Where zeros are observed, cells without a
     count are among them, `weight_N` says how many each stands for, and means are per cell that has
-    a count.
+    a count. Moments are rounded first: where the search ends may hang on their last digits, and
+    these on the order cells were added up in.
     """
     number = len(counts_N) if weight_N is None else np.count_nonzero(counts_N)
     if number < MIN_CELLS:
         return Calibration()
     times_N = np.ones(len(counts_N)) if weight_N is None else weight_N
+    mean_N, variance_N = rounded(mean_N), rounded(variance_N)
 
     def mean(value_N: Array) -> float:
         return float((times_N * value_N).sum() / number)

@@ -52,9 +52,6 @@ class Recipe:
 SMALL = 10_000
 """With fewer cells, members stop together, and the constant is kept unless they surely gain."""
 
-CELLS_PER_STEP = 400
-"""With many cells there are more steps: each cell is seen two or three times."""
-
 LEAST = 50
 """With fewer cells nothing is trained: the constant is kept."""
 
@@ -82,8 +79,9 @@ def recipe_for(n_cells: int) -> Recipe:
         )  # fmt: skip
     if n_cells < 60_000:
         decay = float(np.clip(50 / n_cells, 3e-4, 5e-3))
-        return Recipe(n_hidden=32, batch=512, steps=2000, rate=5e-3, decay=decay)
+        return Recipe(n_hidden=32, n_members=4, batch=512, steps=2000, rate=5e-3, decay=decay)
     decay = max(200 / n_cells, 3e-4)
     if n_cells < 200_000:
-        return Recipe(batch=512, steps=2000, decay=decay)
-    return Recipe(decay=decay, steps=min(max(1600, n_cells // CELLS_PER_STEP), 4000))
+        return Recipe(n_members=4, batch=512, steps=2000, decay=decay)
+    steps, batch = min(max(1600, n_cells // 400), 4000), 1024 if n_cells < 800_000 else 2048
+    return Recipe(batch=batch, steps=steps, decay=decay)

@@ -24,8 +24,9 @@ STRIDE = 7919
 """A prime: how much further each pass over the rows begins."""
 MOST_LOOKED_AT = 20_000
 """Held-out cells that decide when to stop; all decide whether a stage is kept."""
-RIDGE = 0.03
-"""What is added to variances of decorrelated inputs."""
+LEAST_RIDGE, RIDGE_CELLS = 0.03, 40_000
+"""What is added to variances of decorrelated inputs: cells over cells, so that steps for few cells
+do not go where inputs hardly vary."""
 SHOWING = 1 << 15
 """The first rows of the drawn order, which show how inputs vary."""
 
@@ -41,9 +42,10 @@ class Member(NamedTuple):
 def decorrelation(z_ND: Singles) -> Singles:
     """Return the symmetric matrix that makes inputs nearly uncorrelated, of variance one."""
     some_CD = z_ND[:SHOWING].astype(np.float64)
+    ridge = max(LEAST_RIDGE, RIDGE_CELLS / max(len(z_ND), 1))
     with one_blas_thread():
         variance_D, turn_DD = np.linalg.eigh(some_CD.T @ some_CD / max(len(some_CD), 1))
-        spread_D = np.sqrt(np.maximum(variance_D, 0) + RIDGE)
+        spread_D = np.sqrt(np.maximum(variance_D, 0) + ridge)
         turned_DD: Singles = ((turn_DD / spread_D) @ turn_DD.T).astype(np.float32)
     return turned_DD
 

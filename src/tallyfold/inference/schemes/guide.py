@@ -7,8 +7,9 @@ been seen before, all in this component. With n_d counts and an exposure of E_dk
 
 so updates stay closed: a label that the data give to this component alone is not pulled anywhere,
 and one that they give to others keeps about s / (1 + s) of itself here. What data do not support
-leaves. The background has seen a part of the counts of every label, in proportion: it says what is
-common everywhere.
+leaves. Seeds that are found divide all labels of an axis: each has been seen before in every
+component, in parts. The background has seen a part of the counts of every label, in proportion: it
+says what is common everywhere.
 
 The first factors go where the seeds' cells are: a label starts as much above the others as it is
 more frequent there than elsewhere.
@@ -25,6 +26,7 @@ import numpy.typing as npt
 
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.schemes.factor_prior import FactorPrior
+from tallyfold.inference.schemes.found_seeds import LEAST_LIFT, MOST_LIFT, FoundSeeds
 from tallyfold.inference.schemes.gamma_chain import GammaChain
 
 if TYPE_CHECKING:
@@ -35,8 +37,6 @@ Ints = npt.NDArray[np.integer]
 
 LEAST_START = 1e-3
 """Of a factor, relative to the mean of its component: what starts at zero would stay there."""
-LEAST_LIFT, MOST_LIFT = 0.2, 8.0
-"""Between which labels start, relative to the others, in a component with seeds."""
 ELSEWHERE = 0.2
 """Seeded labels start in other components at this part of what they would be."""
 BACKGROUND_STRENGTH = 1.0
@@ -101,6 +101,8 @@ class Guide:
         average; a component of NaN starts at random. None: all do.
     seeds
         Labels that components should have.
+    found
+        Seeds of all labels of an axis, found in the cells.
     strength
         How surely: the part of a label's counts that is taken as seen there before.
     background
@@ -111,6 +113,7 @@ class Guide:
 
     starts: tuple[Floats, ...] | None = None
     seeds: tuple[SeededLabels, ...] = ()
+    found: FoundSeeds | None = None
     strength: float = 0.0
     background: int | None = None
     courses: Mapping[int, Course] = field(default_factory=dict)
@@ -136,7 +139,7 @@ class Guide:
     @property
     def believes(self) -> bool:
         """Whether anything is believed of components, beyond where they start."""
-        return bool(self.seeds) or self.background is not None
+        return bool(self.seeds) or self.found is not None or self.background is not None
 
 
 class Guidance:
@@ -207,6 +210,11 @@ class Guidance:
                 rows = seed.positions
                 shape_DK[rows, seed.component] += guide.strength * total_D[rows]
                 again_DK[rows, seed.component] += guide.strength
+        if guide.found is not None and guide.found.axis == axis:
+            share_DK = guide.found.share_DK
+            shape_DK += guide.strength * total_D[:, None] * share_DK
+            pulled_DK = (share_DK.sum(axis=0) > 0) * share_DK.sum(axis=1, keepdims=True)
+            again_DK += guide.strength * pulled_DK
         if guide.background is not None:
             seen = BACKGROUND_STRENGTH * BACKGROUND_SHARE
             shape_DK[:, guide.background] += seen * total_D
