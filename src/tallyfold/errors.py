@@ -31,8 +31,14 @@
         └── SlowPathWarning         a setting has no fast kernel; says what is slow and why
 """
 
+import os
+import sys
+import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
+
+PACKAGE = f"{Path(__file__).parent}{os.sep}"
 
 
 def printable(text: object, keep: str = "") -> str:
@@ -175,3 +181,11 @@ class RoundedWarning(TallyfoldWarning):
 
 class SlowPathWarning(TallyfoldWarning):
     """A setting has no fast kernel; the message says what is slow and why."""
+
+
+def warn(message: str, category: type[TallyfoldWarning]) -> None:
+    """Warn at the line outside of this library that called it, however far up that is."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -1,5 +1,7 @@
 """Rows of the same cell: added up, or one count of them, whichever way they come in."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -45,8 +47,9 @@ def test_ratings_that_were_added_up_are_said(way, tmp_path, recwarn):
     how = {"axes": ["who", "film"], "value": "stars"}
     twice = pd.concat([RATED, RATED[:3]])
     assert way(twice, tmp_path, **how).counts.max() == 10
-    (told,) = [str(one.message) for one in recwarn if one.category is RepeatedWarning]
-    assert "look like ratings from 4 to 5, and 3 rows repeat a cell" in told
+    (told,) = [one for one in recwarn if one.category is RepeatedWarning]
+    assert "look like ratings from 4 to 5, and 3 rows repeat a cell" in str(told.message)
+    assert Path(told.filename).parent == Path(__file__).parent  # not a line of the library
     for table, asked in [(RATED, {}), (twice, {"repeated": "sum"}), (twice, {"repeated": "last"})]:
         recwarn.clear()
         way(table, tmp_path, **how, **asked)

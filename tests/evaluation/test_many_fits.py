@@ -32,7 +32,8 @@ def said_by(call):
         ),
     ],
 )
-def test_it_is_said_once_where_the_search_was_called(call, number):
+def test_it_is_said_once_where_the_search_was_called(call, number, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where a search is kept
     (said,) = said_by(call)
     assert str(said.message).startswith(f"{number} of {number} fits ended at their limit")
     assert said.filename == __file__

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 from tallyfold.data.axis import Axis, listing
 from tallyfold.data.missing import missing_in
 from tallyfold.data.problems import ALL_ROWS, SHOWN, Problem, Problems, RowNumbers
-from tallyfold.errors import CountError, RepeatedWarning, RoundedWarning, ShapeError
+from tallyfold.errors import CountError, RepeatedWarning, RoundedWarning, ShapeError, warn
 from tallyfold.scales import Ints, recognised_scale
 
 MAX_COUNT = 2**53 - 1
@@ -291,12 +290,11 @@ def whole_means(
 def warn_rounded(fractions: int, several: int) -> None:
     """Say how many means, of the cells with several rows, were not whole."""
     if fractions:
-        warnings.warn(
+        warn(
             f"the means of {fractions:,} of {several:,} cells with several rows "
             "are not whole; they were rounded to the nearest whole number, halves up. "
             "repeated='last' or repeated='max' takes one of the counts as it is.",
             RoundedWarning,
-            stacklevel=3,
         )
 
 
@@ -304,13 +302,12 @@ def warn_added(value_V: Ints, times_V: Ints, repeats: int) -> None:
     """Say that rows which repeat a cell were added up, if their values look like ratings."""
     scale = recognised_scale(value_V, times_V)
     if scale is not None:
-        warnings.warn(
+        warn(
             f"the values look like ratings from {scale[0]} to {scale[1]}, and {repeats:,} rows "
             "repeat a cell: they were added up, which is off that scale. repeated='last', "
             "repeated='mean' or repeated='max' takes one value of a cell; repeated='sum' adds up "
             "and says nothing.",
             RepeatedWarning,
-            stacklevel=5,
         )
 
 

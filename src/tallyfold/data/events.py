@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Number
@@ -30,6 +29,7 @@ from tallyfold.errors import (
     LabelError,
     ParameterError,
     ShapeError,
+    warn,
 )
 from tallyfold.scales import histogram
 
@@ -111,12 +111,11 @@ def tensor_from_rows(
 
 def zeros_dropped(n_zeros: int, n_cells: int) -> Dropped:
     """Return the record of cells that are listed with a count of zero, and warn of them."""
-    warnings.warn(
+    warn(
         f"{n_zeros:,} cells are listed with a count of 0. They were dropped, their labels kept: a "
         "tensor stores non-zero cells only, and the model's `zeros` says whether the others are "
         "zero or missing.",
         DroppedWarning,
-        stacklevel=5,
     )
     if n_zeros == n_cells:
         raise DataError("every count is zero; a tensor needs at least one event.")

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from tallyfold.errors import ConvergenceWarning
+from tallyfold.errors import ConvergenceWarning, warn
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,12 +46,11 @@ def many_fits(call: Callable[P, T]) -> Callable[P, T]:
         finally:
             _counted.reset(token)
             if any(fits):
-                warnings.warn(
+                warn(
                     f"{sum(fits):,} of {len(fits):,} fits ended at their limit, before their "
                     "stopping rules applied: they may not be at their best. Allow more by "
                     "max_iter=, or be content with less by tol=.",
                     ConvergenceWarning,
-                    stacklevel=2,
                 )
 
     return counted

@@ -8,7 +8,6 @@ Three forms compute this: NumPy (the reference), fused and compiled (float32 ins
 inputs) and eager torch, for networks that have no compiled form and for other devices than the CPU.
 """
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from itertools import pairwise
@@ -16,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tallyfold.errors import ParameterError, ShapeError, SlowPathWarning
+from tallyfold.errors import ParameterError, ShapeError, SlowPathWarning, warn
 from tallyfold.kernels.arrays import Factors, Floats
 from tallyfold.kernels.backends import announce_compilation, chosen_backend
 from tallyfold.kernels.layout import AxisLayout, check_factors, check_weights, entities
@@ -264,12 +263,11 @@ def _check_networks(network: Network, weights: Weights, n_inputs: int, n_compone
 
 def _warn_slow(network: Network) -> None:
     """Say what is slow, why, and what would be fast."""
-    warnings.warn(
+    warn(
         f"Encoders with {network.hidden_layers} hidden layers have no compiled kernel: every "
         "iteration runs in eager torch, which takes about ten times as long. "
         f"`hidden_layers` of 0 to {FUSED_LAYERS} is fast, with any activation and width.",
         SlowPathWarning,
-        stacklevel=3,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,6 +24,7 @@ from tallyfold.errors import (
     InterruptedWarning,
     ParameterError,
     printable,
+    warn,
 )
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import hold_out
@@ -212,10 +212,9 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         decided._log_end()
         count_switched_off(self._fitted)
         if caveat is not None:
-            warnings.warn(
+            warn(
                 f"the fit was interrupted; the model is that of iteration {self.n_iter_}.{caveat}",
                 InterruptedWarning,
-                stacklevel=2,
             )
         return self
 

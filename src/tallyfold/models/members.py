@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tallyfold.errors import InterruptedWarning
+from tallyfold.errors import InterruptedWarning, warn
 from tallyfold.kernels.arrays import Positions
 from tallyfold.models.fitted import Fitted
 from tallyfold.probability.categorical import mixed_categorical
@@ -40,10 +39,9 @@ def fit_members(fit_one: Callable[[int], tuple[Fitted, bool]], n_members: int) -
     if not stopped:
         return replace(members[0], others=tuple(members[1:]))
     whole = [each for each in members if each.reason != "interrupted"] or members
-    warnings.warn(
+    warn(
         f"the fit was interrupted; the model has {len(whole)} of {n_members} members.",
         InterruptedWarning,
-        stacklevel=4,  # where fit was called
     )
     return replace(whole[0], others=tuple(whole[1:]), reason="interrupted")
 

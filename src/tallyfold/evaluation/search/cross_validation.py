@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,13 @@ from tallyfold.data.near_copies import groups_along
 from tallyfold.data.seeds import fixed_seed
 from tallyfold.data.split import Hidden, Split, k_folds
 from tallyfold.data.tensor import CountTensor
-from tallyfold.errors import InferenceError, InterruptedWarning, ParameterError, TallyfoldError
+from tallyfold.errors import (
+    InferenceError,
+    InterruptedWarning,
+    ParameterError,
+    TallyfoldError,
+    warn,
+)
 from tallyfold.evaluation.fit_and_score import fit_whole
 from tallyfold.evaluation.holding_out import hidden_from, with_decided_zeros
 from tallyfold.evaluation.metrics import METRICS, scores_of
@@ -180,7 +185,7 @@ def warn_interrupted(work: str, done: str, stored: bool) -> None:
     """Warn that Ctrl-C came before all was done, and say how to go on."""
     how = " Make the same call to go on." if stored else ""
     message = f"the {work} was interrupted after {done}.{how}"
-    warnings.warn(message, InterruptedWarning, stacklevel=3)
+    warn(message, InterruptedWarning)
 
 
 def first_error(rows: pd.DataFrame) -> str:

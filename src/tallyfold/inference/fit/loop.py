@@ -6,18 +6,15 @@ alone keeps the best state, counts patience and moves on to the next phase.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from tallyfold.errors import ConvergenceWarning, DivergedError
+from tallyfold.errors import ConvergenceWarning, DivergedError, warn
 from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.inference.fit.state_arrays import to_arrays
 from tallyfold.inference.fit.stopping import Reason, StoppingRules
@@ -26,8 +23,6 @@ from tallyfold.posterior.named_arrays import Arrays
 S = TypeVar("S")
 
 _log = logging.getLogger("tallyfold")
-
-PACKAGE = str(Path(__file__).parents[2])
 
 
 class Iteration(NamedTuple):
@@ -221,12 +216,11 @@ def _warn_if_cut(run: Run, phases: Sequence[Phase], reason: Reason) -> None:
         full |= number == run.phase and reason == "max_iter"
         objectives, scores = [e.objective for e in own], [e.validation for e in own]
         if rules.warns and full and rules.was_cut(objectives, scores):
-            warnings.warn(
+            warn(
                 f"the fit ended at its limit, in iteration {len(own)} of its {phase.name}, before "
                 "its stopping rules applied: it may not be at its best. Allow more by max_iter=, "
                 "or be content with less by tol=.",
                 ConvergenceWarning,
-                stacklevel=_level_outside(),
             )
             return
 
@@ -291,10 +285,3 @@ def _check_finite(state: Any, objective: float, number: int) -> None:
             f"the fit diverged in iteration {number}: {what} are not finite. Try another "
             "random_state, fewer components or a larger prior shape."
         )
-
-
-def _level_outside() -> int:
-    """Return how far up the caller of the library stands, from the function that asks."""
-    frames = inspect.stack(0)[1:]
-    outside = (n for n, frame in enumerate(frames, 1) if not frame.filename.startswith(PACKAGE))
-    return next(outside, len(frames))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 import tallyfold as tf
 from tallyfold.data.summary import Dropped
 from tallyfold.data.time_units import UNITS, BinUnit
-from tallyfold.errors import DataError, DroppedWarning, ParameterError
+from tallyfold.errors import DataError, DroppedWarning, ParameterError, warn
 from tallyfold.paper.datasets import records
 from tallyfold.paper.datasets.reader import Reader, Unfit, one_file
 from tallyfold.paper.datasets.texts import StopWords, count_texts
@@ -108,11 +107,10 @@ def _latest(reader: Reader, ratings: pd.DataFrame, unit: str) -> pa.Table:
         reason = f"a later rating of the same user, video and {unit} replaces it"
         reader.record(Dropped(reason, cells=int(replaced.sum()), total=stars))
         were = "rating was" if replaced.sum() == 1 else "ratings were"
-        warnings.warn(
+        warn(
             f"{replaced.sum():,} {were} left out, because the same user rated the same video again "
             f"in the same {unit}: the last one stands. See `dropped`.",
             DroppedWarning,
-            stacklevel=4,
         )
     table = pa.Table.from_pandas(ratings[~replaced], preserve_index=False)
     return table.append_column(unit, table["start"].cast(pa.timestamp("s")))
