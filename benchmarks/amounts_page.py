@@ -2,7 +2,7 @@
 
 Rows of every split are kept beside the page, in amounts.jsonl. Of fits that were made before rows
 were kept there are means only, in amounts_means.jsonl: the page shows them, with a mark, where
-there are no rows.
+there are no rows. Rows whose `setting` is FORMER have a mark, too.
 """
 
 import textwrap
@@ -16,7 +16,13 @@ from tallyfold.evaluation.pairing import paired, summary
 TEXT = Path(__file__).with_name("amounts_page.md")
 RIVAL = "boosting"
 SCORE, ERROR, INSIDE = "log-pmf-positive", "mae-median", "coverage-80"
-ABSENT, EARLIER = "–", "†"
+ABSENT, EARLIER, FORMER = "–", "†", "former training"
+MARKS = {
+    EARLIER: "means of earlier runs, whose rows were not kept: {}. They had one thread, VAE-BPTF "
+    "two. Differences between an old and a new mean have no standard error.",
+    "‡": "rows of the head as it was trained before, with 4,000 steps (3,000 below 200,000 cells) "
+    "in inputs as they are, and two networks: {}.",
+}
 GOALS = {
     ("nips", SCORE): -0.568,
     ("grocery", SCORE): -1.045,
@@ -46,7 +52,8 @@ def page(rows, earlier, tensors, models):
     tensors = [name for name in tensors if name in known.index.levels[0]]
     text = TEXT.read_text().replace("{SCORES}", overview(tensors, models, known["mean"]))
     text = text.replace("{GOALS}", goals(known["mean"]))
-    text = text.replace("{EARLIER}\n", earlier_words(known, models))
+    words = "".join(marked_words(known, models, mark) for mark in MARKS)
+    text = text.replace("{EARLIER}\n", words)
     details = [f"### {name}\n\n{detail(name, models, known)}" for name in tensors]
     return text.replace("{DETAILS}", "\n\n".join(details))
 
@@ -54,7 +61,9 @@ def page(rows, earlier, tensors, models):
 def means_of(rows, models):
     """Return a row per tensor, model and metric: its mean, and its difference to the rival."""
     means = summary(rows).set_index(["dataset", "model", "metric"])
-    means = means[["mean", "standard_error", "n"]].assign(mark="")
+    former = rows["setting"].eq(FORMER).groupby([rows[name] for name in means.index.names]).any()
+    means = means[["mean", "standard_error", "n"]].join(former.map({True: "‡", False: ""}))
+    means = means.rename(columns={"setting": "mark"})
     told = ["seconds", "train_cells", "test_cells"]
     means = means.join(rows.groupby(["dataset", "model", "metric"])[told].mean())
     gains = pd.concat([gains_of(rows, model) for model in models if model != RIVAL])
@@ -72,9 +81,9 @@ def gains_of(rows, model):
     return found.assign(model=model, metric=SCORE).set_index(index)[own]
 
 
-def earlier_words(known, models):
-    """Say which means are older than the rows; nothing if none is."""
-    marked = known[known["mark"] == EARLIER].reset_index()
+def marked_words(known, models, mark):
+    """Say which means have a mark; nothing if none has."""
+    marked = known[known["mark"] == mark].reset_index()
     named = [
         f"{model} ({', '.join(dict.fromkeys(marked[marked['model'] == model]['dataset']))})"
         for model in models
@@ -82,11 +91,7 @@ def earlier_words(known, models):
     ]
     if not named:
         return ""
-    told = (
-        f"- {EARLIER} marks means of earlier runs, whose rows were not kept: {'; '.join(named)}. "
-        "They had one thread, VAE-BPTF two. Differences between an old and a new mean have no "
-        "standard error."
-    )
+    told = f"- {mark} marks " + MARKS[mark].format("; ".join(named))
     return textwrap.fill(told, 140, subsequent_indent="  ") + "\n"
 
 

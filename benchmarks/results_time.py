@@ -19,6 +19,7 @@ import pandas as pd
 import tallyfold as tf
 from kept_rows import limited_to, listed
 from rivals.lagged_boosting import LaggedBoosting
+from rivals.shared_past import SharedPast
 
 ORIGINS = 6
 
@@ -35,13 +36,13 @@ class Log(NamedTuple):
 
 LOGS = {
     "grocery": Log(("household", "category", "day"), "week", "household", 3, 4),
-    "movie_events": Log(("user", "genre", "day"), "week", "user", 3, 4),
+    "movie_events": Log(("user", "genre", "day"), "week", "user", 1, 4),
     "nips": Log(("author", "word", "year"), "year", "author", 1, 2),
     "acl": Log(("author", "venue", "word", "year"), "year", "author", 3, 2),
 }
 MODELS = {
-    "dynamic": lambda: tf.SmoothedPast(network="auto"),
-    "smoothed past": lambda: tf.SmoothedPast(),
+    "dynamic": lambda: SharedPast(network="auto"),
+    "smoothed past": lambda: SharedPast(),
     "moving average": lambda: tf.MovingAverage(),
     "last value": lambda: tf.LastValue(),
     "LightGBM on lags": lambda: LaggedBoosting(),
@@ -84,7 +85,7 @@ def run(folder: Path, rows: Path, logs, models, origins: int) -> None:
             {label: MODELS[label]() for label in models},
             horizon=LOGS[name].horizon,
             origins=origins,
-            n_cells=10_000,
+            n_cells=8_000,
             folder=rows / name,
             announce=lambda fit: print(
                 f"{fit.number}/{fit.of} {fit.origin} {fit.model}", flush=True

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from rivals.shared_past import SharedPast
 from tallyfold.inference.past.periods import next_cells
-from tallyfold.models.forecasting import SmoothedPast
 from tallyfold.models.time_axis import time_axis
 from tallyfold.posterior.past_network import logit, network_inputs
 from tallyfold.probability.hurdle import HurdleCounts
@@ -28,7 +28,7 @@ SETTINGS = {
 }
 
 
-class LaggedBoosting(SmoothedPast):
+class LaggedBoosting(SharedPast):
     """Whether there is a count, by trees on memories of all combinations."""
 
     name = "lagged-boosting"

@@ -96,8 +96,9 @@ def test_inputs_besides_a_part_know_nothing_of_its_folds_either(cells):
 
 def test_inputs_are_of_the_size_of_those_of_new_cells(cells):
     """What is left out is made up for: the mean number of cells is that of all margins, nearly."""
-    x_ND, head = cells.inputs(), cells.head
-    new_ND = head.inputs([t.sums_at(t.rows_of(cells.indices_NM)) for t in head.tables])
+    x_ND, head = np.hstack(list(cells.inputs_by_table())), cells.head
+    sums = [table.sums_at(table.rows_of(cells.indices_NM)) for table in head.tables]
+    new_ND = np.hstack(list(head.inputs_by_table(sums)))
     assert x_ND.shape == new_ND.shape
     counted = np.arange(0, x_ND.shape[1], head.n_functions)
     singles = counted[:3]
@@ -167,8 +168,8 @@ def test_too_many_cells_are_trained_on_in_part_and_the_others_make_the_margins(m
     assert table.sums_PF[:, 0].sum() == len(cells.rest)
     own = np.bincount(TENSOR.indices[cells.rest.kept_N, 0], minlength=8)
     assert table.sums_at(np.searchsorted(table.keys_P, np.arange(8)))[:, 0].tolist() == own.tolist()
-    before = cells.inputs()
-    assert np.array_equal(changed(cells, slice(None)).inputs(), before)
+    others = changed(cells, slice(None)).inputs_by_table()
+    assert not inputs_differ(cells.inputs_by_table(), others).any()
     assert cells.histogram[1].sum() == TENSOR.nnz
 
 

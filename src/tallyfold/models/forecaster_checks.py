@@ -45,6 +45,11 @@ def check_forecaster(forecaster: Forecaster, axes: Sequence[Axis]) -> None:
         require(0 <= rates.numbers.fade <= 1, "a memory that grows")
         if rates.margins is not None:
             _check_memory(rates.margins)
+        if rates.season is not None:
+            whole = 1 < rates.season.length < MOST_PERIODS and rates.margins is not None
+            sizes_fit = rates.season.power_K.shape == (len(history.sizes),)
+            require(whole and sizes_fit, "a season that is none")
+            _check_numbers(rates.season.power_K.tolist())
     if forecaster.network is not None:
         require(rates is not None, "a network of nothing")
         _check_network(forecaster.network, len(history.tables) - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from tallyfold.inference.past.learning import (
     Candidate,
     DistancesStep,
     RatesStep,
+    SeasonStep,
     smoothed_candidates,
 )
 from tallyfold.inference.past.network import PASSES, NetworkStep
@@ -53,14 +54,21 @@ def past_phases(
     histogram = histogram_head(values, times, ends)  # type: ignore[arg-type]
     rates = RatesStep(tensor, history, time, candidates)
     amounts = AmountsStep(tensor, history, time, histogram)
-    whether = [Phase("past", rates, rates.start, _planned(len(candidates)))] if observed else []
-    phases = [*whether, Phase("amounts", amounts, amounts.start, _planned(len(AMOUNTS)))]
+    phases = [Phase("amounts", amounts, amounts.start, _planned(len(AMOUNTS)))]
     if observed:
-        distances = DistancesStep(rates)
-        phases.append(Phase("distances", distances, distances.start, _planned(1)))
+        season, distances = SeasonStep(rates), DistancesStep(rates)
+        phases = [
+            Phase("past", rates, rates.start, _planned(len(candidates))),
+            Phase("season", season, season.start, _planned(1)),
+            *phases,
+            Phase("distances", distances, distances.start, _planned(1)),
+        ]
         if network:
-            for name, judged in (("network judged", True), ("network", False)):
-                step = NetworkStep(distances, judged)
+            judged = NetworkStep(distances, judged=True)
+            for name, step in (
+                ("network judged", judged),
+                ("network", replace(judged, judged=False)),
+            ):
                 phases.append(Phase(name, step, step.start, _planned(PASSES)))
     return phases
 

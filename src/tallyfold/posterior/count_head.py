@@ -120,20 +120,16 @@ class CountHead:
         n_functions = self.n_functions + N_RESIDUALS * (n_stages - 1)
         sums = [table.sums_at(table.rows_of(indices_NM))[:, :n_functions] for table in self.tables]
         stage = self.stages[n_stages - 1]
-        x_ND = self.inputs(sums)
+        x_ND = np.hstack(list(self.inputs_by_table(sums)))
         return stage.probabilities(self.shapes_QB, stage.standardised(x_ND))
 
-    def inputs(self, sums: Iterable[Ints], scale: float = 1.0) -> Singles:
-        """Return the networks' inputs for sums at cells, one array per table."""
-        return np.hstack(list(self.inputs_by_table(sums, scale)))
-
-    def inputs_by_table(self, sums: Iterable[Ints], scale: float = 1.0) -> Iterator[Singles]:
-        """Yield the inputs that come from each table."""
+    def inputs_by_table(self, sums: Iterable[Ints]) -> Iterator[Singles]:
+        """Yield the networks' inputs that come from each table, for sums at cells."""
         mean_F = np.append(self.statistics.mean_F, np.zeros(N_RESIDUALS))
         for table, sums_NF in zip(self.tables, sums, strict=True):
             n_means = sums_NF.shape[1] - 1
             some = replace(table, strength_F=table.strength_F[:n_means])
-            yield some.inputs(sums_NF, mean_F[:n_means], scale)
+            yield some.inputs(sums_NF, mean_F[:n_means])
 
     # -- new cells --------------------------------------------------------------------------------
 

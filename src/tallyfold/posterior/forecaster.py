@@ -14,7 +14,7 @@ from tallyfold.posterior.history import Asked, History
 from tallyfold.posterior.named_arrays import Arrays, named, part_of
 from tallyfold.posterior.past_amounts import AmountNumbers, PastAmounts
 from tallyfold.posterior.past_network import PastNetwork
-from tallyfold.posterior.past_rates import Memory, PastRates, RateNumbers
+from tallyfold.posterior.past_rates import Memory, PastRates, RateNumbers, Season
 from tallyfold.probability.distribution import CountDistribution
 from tallyfold.probability.hurdle import HurdleCounts
 
@@ -148,6 +148,8 @@ class Forecaster:
             found["numbers"] = np.array(self.rates.numbers)
             if self.rates.margins is not None:
                 found["margins"] = _memory_array(self.rates.margins)
+            if self.rates.season is not None:
+                found["season"] = np.array([self.rates.season.length, *self.rates.season.power_K])
         return found
 
     @classmethod
@@ -168,7 +170,9 @@ class Forecaster:
         if "memory" in arrays:
             margins = _memory(arrays["margins"]) if "margins" in arrays else None
             learned = RateNumbers(*arrays["numbers"].tolist())
-            rates = PastRates(_memory(arrays["memory"]), margins, learned)
+            length, *power = arrays["season"].tolist() if "season" in arrays else [0]
+            season = Season(int(length), np.array(power)) if length else None
+            rates = PastRates(_memory(arrays["memory"]), margins, learned, season)
         spread = LevelSpread(*arrays["spread"].tolist())
         history = History.from_arrays(part_of(arrays, "history/"))
         network = PastNetwork.from_arrays(part_of(arrays, "network/"))

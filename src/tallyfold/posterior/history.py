@@ -98,9 +98,13 @@ class HistoryTable:
         """Return in how many periods a combination had cells, up to one of its entries."""
         if not len(self.place_E):
             return np.zeros(len(row_N))
+        return np.asarray(np.where(row_N < 0, 0.0, self._number_E[row_N]))
+
+    @cached_property
+    def _number_E(self) -> Floats:
+        """In how many periods a combination had cells, up to each entry."""
         first_E = np.searchsorted(self.key_E, self.key_E)
-        number_E = np.arange(len(first_E)) - first_E + 1.0
-        return np.where(row_N < 0, 0.0, number_E[row_N])
+        return np.asarray(np.arange(len(first_E)) - first_E + 1.0, dtype=np.float64)
 
 
 class Asked(NamedTuple):

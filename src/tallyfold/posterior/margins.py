@@ -120,13 +120,10 @@ class MarginTable:
         row_U = rows_of_keys(new_U, keys_P)
         return replace(self, keys_P=keys_P, sums=self.sums.added(before_U, row_U, sums_UF))
 
-    def inputs(self, sums_NF: Ints, mean_F: Floats, scale: float = 1.0) -> Singles:
-        """Return a network's inputs: ln(1 + cells), and means pulled to those of all cells.
-
-        `scale` makes up for cells left out of the sums.
-        """
-        cells_N1 = scale * sums_NF[:, :1]
-        shrunk_NF = sums_NF[:, 1:] * (scale / UNIT) + self.strength_F * mean_F
+    def inputs(self, sums_NF: Ints, mean_F: Floats) -> Singles:
+        """Return a network's inputs: ln(1 + cells), and means pulled to those of all cells."""
+        cells_N1 = sums_NF[:, :1]
+        shrunk_NF = sums_NF[:, 1:] / UNIT + self.strength_F * mean_F
         shrunk_NF /= cells_N1 + self.strength_F
         return np.hstack([np.log1p(cells_N1), shrunk_NF]).astype(np.float32)
 

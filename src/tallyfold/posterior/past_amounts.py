@@ -124,9 +124,12 @@ class PastAmounts:
 
     def log_bins(self, tilt_N: Floats, bin_N: Ints) -> Floats:
         """Return the log probability of one bin per cell."""
-        norm_T = np.log(np.exp(TILTS[:, None] * self.log_lower_B) @ self.histogram.base_B)
         log_N = np.log(self.histogram.base_B)[bin_N] + tilt_N * self.log_lower_B[bin_N]
-        return np.asarray(log_N - np.interp(tilt_N, TILTS, norm_T))
+        return np.asarray(log_N - np.interp(tilt_N, TILTS, self._log_norm_T))
+
+    @cached_property
+    def _log_norm_T(self) -> Floats:
+        return np.log(np.exp(TILTS[:, None] * self.log_lower_B) @ self.histogram.base_B)
 
     def distribution(self, history: History, asked: Asked) -> CategoricalCounts:
         """Return the distributions of cells' counts, given that they are at least one."""

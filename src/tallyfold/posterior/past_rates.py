@@ -22,6 +22,8 @@ FIRST_PULL = 0.02
 LABEL_PULL = 0.1
 """The weight, in periods, of the average label in what is known of a label."""
 SMALLEST = 1e-12
+SEASON_PULL = 0.1
+"""The weight, in periods, of the recent frequency of a label in that of a cycle before."""
 RECENT = 0.4
 """The decay of the total that tells the present level from that of the margins."""
 
@@ -91,6 +93,8 @@ class PastFeatures(NamedTuple):
         ln of the product of those ratios.
     log_recent_N
         ln of how the total of the last periods compares with the margins' longer memory of it.
+    log_season_N
+        ln of what the season adds to labels; see `Season`.
     """
 
     n_N: Floats
@@ -99,6 +103,40 @@ class PastFeatures(NamedTuple):
     log_base_N: Floats
     log_pairs_N: Floats
     log_recent_N: Floats
+    log_season_N: Floats
+
+
+class Season(NamedTuple):
+    """What comes back: labels are as frequent as some periods before, to a power by axis.
+
+    Attributes
+    ----------
+    length
+        How many periods a cycle has.
+    power_K
+        How much of it there is, by position among the other axes.
+    """
+
+    length: int
+    power_K: Floats
+
+    def log_N(self, history: History, asked: Asked, margins: Memory) -> Floats:
+        """Return ln of what the season adds to the rates of cells."""
+        return log_seasons(history, asked, margins, self.length) @ self.power_K
+
+
+def log_seasons(history: History, asked: Asked, margins: Memory, length: int) -> Floats:
+    """Return ln of labels' frequencies a cycle before over recent ones, a column per other axis."""
+    season, level_N = Memory("season", length), levels(history, asked, margins)
+    known_N = season.periods(asked) > 0
+    columns = np.zeros((len(known_N), len(history.sizes)))
+    for table in history.singles:
+        usual_N = label_rates(table, asked, margins, level_N)
+        before_N = season.sums(table, asked)[:, 0]
+        ratio_N = (before_N + SEASON_PULL * usual_N) / ((1 + SEASON_PULL) * usual_N)
+        known_label_N = known_N & (asked.others_NK[:, table.axes[0]] >= 0)
+        columns[:, table.axes[0]] = np.where(known_label_N, np.log(ratio_N), 0.0)
+    return columns
 
 
 class RateNumbers(NamedTuple):
@@ -127,7 +165,7 @@ class RateNumbers(NamedTuple):
         slow_N = np.exp(features.log_slow_N + self.pairs * features.log_pairs_N)
         ratio_N = np.log(pull + features.n_N) - np.log(pull + slow_N * features.periods_N)
         base_N = self.power * features.log_base_N + self.pairs * features.log_pairs_N
-        base_N = base_N + self.recent * features.log_recent_N
+        base_N = base_N + self.recent * features.log_recent_N + features.log_season_N
         later_N = self.fade ** (ahead_N - 1.0)
         return np.asarray(self.level + base_N + later_N * ratio_N)
 
@@ -166,11 +204,14 @@ class PastRates:
         combinations are not compared with what their labels lead one to expect.
     numbers
         What was learned.
+    season
+        What comes back, if that helps.
     """
 
     memory: Memory
     margins: Memory | None
     numbers: RateNumbers
+    season: Season | None = None
 
     def features(self, history: History, asked: Asked) -> PastFeatures:
         """Return what the rates of cells are made of."""
@@ -181,7 +222,7 @@ class PastRates:
             level_N = levels(history, asked, self.memory)
             cells = float(np.prod([float(size) for size in history.sizes]))
             log_base_N = np.log(level_N / cells)
-            return PastFeatures(n_N, periods_N, log_base_N, log_base_N, none_N, none_N)
+            return PastFeatures(n_N, periods_N, log_base_N, log_base_N, none_N, none_N, none_N)
         log_base_N = log_independent(history, asked, self.margins)
         log_slow_N = log_independent(history, asked, self.memory)
         log_pairs_N = none_N.copy()
@@ -191,7 +232,12 @@ class PastRates:
             log_pairs_N += np.log(pair_N + 1) - np.log(alone_N + 1)
         recent_N = levels(history, asked, Memory("decayed", RECENT))
         log_recent_N = np.log(recent_N / levels(history, asked, self.margins))
-        return PastFeatures(n_N, periods_N, log_slow_N, log_base_N, log_pairs_N, log_recent_N)
+        log_season_N = (
+            none_N if self.season is None else self.season.log_N(history, asked, self.margins)
+        )
+        return PastFeatures(
+            n_N, periods_N, log_slow_N, log_base_N, log_pairs_N, log_recent_N, log_season_N
+        )
 
     def log_zero(self, history: History, asked: Asked) -> Floats:
         """Return the log probability of no count in cells."""
@@ -218,15 +264,19 @@ def log_independent(
     `axes` are positions among the other axes; None: all.
     """
     axes = tuple(range(len(history.sizes))) if axes is None else axes
-    level_N, periods_N = levels(history, asked, memory), memory.periods(asked)
+    level_N = levels(history, asked, memory)
     if len(history.sizes) == 1:  # the labels are the combinations
         return np.log(level_N / history.sizes[0])
     log_N = (1 - len(axes)) * np.log(level_N)
     for table in history.singles:
         if table.axes[0] in axes:
-            average_N = level_N / table.sizes[0]
-            unknown_N = asked.others_NK[:, table.axes[0]] < 0
-            n_N = np.where(unknown_N, average_N * periods_N, memory.sums(table, asked)[:, 0])
-            label_N = (n_N + LABEL_PULL * average_N) / (periods_N + LABEL_PULL)
-            log_N += np.log(np.maximum(label_N, SMALLEST))
+            log_N += np.log(label_rates(table, asked, memory, level_N))
     return log_N
+
+
+def label_rates(table: HistoryTable, asked: Asked, memory: Memory, level_N: Floats) -> Floats:
+    """Return the cells a period that labels of an axis have."""
+    average_N, periods_N = level_N / table.sizes[0], memory.periods(asked)
+    unknown_N = asked.others_NK[:, table.axes[0]] < 0
+    n_N = np.where(unknown_N, average_N * periods_N, memory.sums(table, asked)[:, 0])
+    return np.maximum((n_N + LABEL_PULL * average_N) / (periods_N + LABEL_PULL), SMALLEST)

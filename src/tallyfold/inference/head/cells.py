@@ -200,10 +200,6 @@ class HeadCells:
             made.append(table.added(key_N, self.value_NF))
         return tuple(made)
 
-    def inputs(self) -> Singles:
-        """Return the inputs of all cells, as `inputs_by_table` does, side by side."""
-        return np.hstack(list(self.inputs_by_table()))
-
     def inputs_by_table(self) -> Iterator[Singles]:
         """Yield the inputs of all cells that come from each table: from the cells of other folds.
 
@@ -216,7 +212,7 @@ class HeadCells:
         return (self._written(number) for number in range(len(self.groupings)))
 
     def inputs_besides(self, part: int, stage: HeadStage) -> Singles:
-        """Return what `inputs` does, as a stage wants it, a table (T) after the other.
+        """Return what `inputs_by_table` does, as a stage wants it, a table (T) after the other.
 
         They leave out a part of the folds besides each cell's own fold; -1: none.
         """

@@ -298,22 +298,19 @@ class ResidualStep(HeadStep):
 
     def head_of(self, state: HeadState) -> CountHead:
         """Return the head of both stages; that of the first alone if the second is no better."""
-        if state.score == 0.0:  # not trained at all
-            return self.first.head_of(replace(state, finished=(), members=_members(state)))
+        if state.score == 0.0 or not self._helps(state):  # zero: it is not trained at all
+            before = tuple(Member(params_P, params_P, params_P) for params_P in state.finished[0])
+            return self.first.head_of(replace(state, finished=(), members=before))
         head, stage, z_ND = self._made(state)
-        second_N = self.held_out_scores(state.params_MP, z_ND)
-        first_N = self.first.held_out_scores(state.finished[0], self.first._own_inputs[1])
-        if not surely_better(second_N, first_N, SURE_OF_RESIDUALS):
-            return self.first.head_of(replace(state, finished=(), members=_members(state)))
         first = replace(self.first._own_inputs[0], params_MP=state.finished[0])
         second = replace(stage, params_MP=state.params_MP)
         prob_FB = second.probabilities(head.shapes_QB, z_ND[self._far_N])
         return self._tailed(replace(head, stages=(first, second)), prob_FB)
 
-
-def _members(state: HeadState) -> tuple[Member, ...]:
-    """Return the finished stage's networks as those of the present one."""
-    return tuple(Member(params_P, params_P, params_P) for params_P in state.finished[0])
+    def _helps(self, state: HeadState) -> bool:
+        second_N = self.held_out_scores(state.params_MP, self.inputs(state)[1])
+        first_N = self.first.held_out_scores(state.finished[0], self.first._own_inputs[1])
+        return surely_better(second_N, first_N, SURE_OF_RESIDUALS)
 
 
 def head_phases(cells: HeadCells, seed: int) -> list[Phase]:

@@ -17,6 +17,7 @@ from scipy.optimize import minimize
 
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.past.periods import (
+    CELLS_OF_AMOUNTS,
     CELLS_OF_RATES,
     MOST_AHEAD,
     RECENCY,
@@ -26,17 +27,31 @@ from tallyfold.inference.past.periods import (
     next_cells,
 )
 from tallyfold.inference.past.state import PastState
-from tallyfold.kernels.arrays import Floats
+from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.forecaster import NO_SPREAD, LevelSpread
 from tallyfold.posterior.history import Asked, History
 from tallyfold.posterior.past_amounts import AmountNumbers, PastAmounts
-from tallyfold.posterior.past_rates import RECENT, Memory, PastRates, RateNumbers, levels
+from tallyfold.posterior.past_rates import (
+    RECENT,
+    Memory,
+    PastRates,
+    RateNumbers,
+    Season,
+    levels,
+    log_seasons,
+)
 
 COMBINATIONS = (0.8, 0.9, 0.97, 1.0)
 MARGINS = (0.8, 0.93)
 AMOUNTS = (0.8, 0.95, 1.0)
 """Decays that are tried."""
+CYCLES = {"hour": 24, "day": 7, "week": 52, "month": 12, "quarter": 4}
+OTHER_CYCLE = 2
+"""How many periods a cycle has; of years, and of periods without a unit."""
+SEASON_GAIN = 0.01
+"""What a season must gain, per cell with a count."""
+MOST_POWER = 1.5
 MOST_TRIES = 120
 WIDTH = 3.0
 """Of the Gaussian prior on numbers that are learned, about where they start: for few cells."""
@@ -112,7 +127,54 @@ class RatesStep:
 
     def made(self, state: PastState) -> PastRates:
         """Return what was learned."""
-        return PastRates(*self.candidates[state.candidate], state.rates)
+        season = state.season if state.season.length else None
+        return PastRates(*self.candidates[state.candidate], state.rates, season)
+
+
+@dataclass(frozen=True)
+class SeasonStep:
+    """Learn whether labels come back with a season, and how much of it there is, by axis."""
+
+    rates: RatesStep
+
+    def start(self, previous: PastState | None = None) -> PastState:
+        """Go on with what was learned of the next period."""
+        return previous or PastState()
+
+    def advance(self, state: PastState, iteration: int) -> tuple[PastState, float]:
+        """Learn all at once; the objective is the log score per cell with a count."""
+        cells, history, made = self.rates.cells, self.rates.history, self.rates.made(state)
+        length = self._length
+        if made.margins is None or not cells.n_filled or history.n_periods < 2 * length + 1:
+            return state, state.rate_score
+        features = made.features(history, cells.asked)
+        season_NK = log_seasons(history, cells.asked, made.margins, length)
+        centre_F = np.zeros(1 + season_NK.shape[1])
+
+        def told(value_F: Floats) -> float:
+            if np.any(value_F[1:] < 0) or np.any(value_F[1:] > MOST_POWER):
+                return -np.inf
+            numbers = state.rates._replace(level=state.rates.level + float(value_F[0]))
+            seasonal = features._replace(log_season_N=season_NK @ value_F[1:])
+            return cells.occurrence(numbers.log_zero(seasonal, cells.asked.ahead_N))
+
+        best_F = _uphill(told, centre_F, centre_F, cells.n_filled)
+        score = told(best_F)
+        if score > state.rate_score + SEASON_GAIN:
+            numbers = state.rates._replace(level=state.rates.level + float(best_F[0]))
+            season = Season(length, best_F[1:])
+            state = replace(state, rates=numbers, season=season, rate_score=score)
+        return state, state.rate_score
+
+    @property
+    def _length(self) -> int:
+        order = self.rates.tensor.axes[self.rates.time.number].order
+        unit = None if order is None else order.unit
+        return CYCLES.get(str(unit), OTHER_CYCLE)
+
+    def validation_score(self, state: PastState) -> None:
+        """Return None: there is one iteration."""
+        return
 
 
 @dataclass(frozen=True)
@@ -127,7 +189,7 @@ class AmountsStep:
     @cached_property
     def cells(self) -> PastCells:
         """Cells with a count of the last periods."""
-        return next_cells(self.tensor, self.history, self.time, observed=False)
+        return next_cells(self.tensor, self.history, self.time, CELLS_OF_AMOUNTS, observed=False)
 
     def start(self, previous: PastState | None = None) -> PastState:
         """Return a state in which all cells have the histogram."""
@@ -208,7 +270,7 @@ class DistancesStep:
             begin = numbers._replace(fade=0.95, log_drift=-3.0)
             numbers, score = _best(told, begin, begin, ["fade", "log_drift"], cells.n_filled)
         memory = made.memory if made.margins is None else Memory("decayed", RECENT)
-        spread = level_spread(history, memory)
+        spread = level_spread(history, memory, made.season)
         if spread.further > np.exp(numbers.log_drift):  # cells are as unsure as their total
             numbers = numbers._replace(log_drift=float(np.log(spread.further)))
         return replace(state, rates=numbers, spread=spread), score
@@ -227,13 +289,22 @@ def _best(
         return start._replace(**dict(zip(names, value_F.tolist(), strict=True)))
 
     centre_F = np.array([getattr(centre, name) for name in names])
+    first_F = np.array([getattr(start, name) for name in names])
+    best_F = _uphill(lambda value_F: score(numbers(value_F)), first_F, centre_F, n_cells)
+    best = numbers(best_F)
+    return best, score(best)
+
+
+def _uphill(
+    score: Callable[[Floats], float], first_F: Floats, centre_F: Floats, n_cells: float
+) -> Floats:
+    """Return where a score is best, less a Gaussian prior around a centre."""
 
     def loss(value_F: Floats) -> float:
         prior = float(np.sum(((value_F - centre_F) / WIDTH) ** 2)) / 2
-        found = score(numbers(value_F))
+        found = score(value_F)
         return (prior / n_cells - found) if np.isfinite(found) else 1e300
 
-    first_F = np.array([getattr(start, name) for name in names])
     corners = np.vstack([first_F, first_F + 0.3 * np.eye(len(first_F))])
     found = minimize(
         loss,
@@ -241,12 +312,13 @@ def _best(
         method="Nelder-Mead",
         options={"maxfev": MOST_TRIES, "xatol": 3e-3, "fatol": 3e-6, "initial_simplex": corners},
     )
-    best = numbers(np.round(found.x, 6))
-    return best, score(best)
+    return np.round(found.x, 6)
 
 
-def level_spread(history: History, memory: Memory) -> LevelSpread:
+def level_spread(history: History, memory: Memory, season: Season | None = None) -> LevelSpread:
     """Return how far totals of periods were off, by how many periods ahead they were foretold.
+
+    They are foretold by a fading mean, and by the total of a cycle before where there is a season.
 
     Mean squares over the later two thirds of the history, each period counting `RECENCY` of the one
     after it, since unquiet times follow each other; less what chance alone does.
@@ -263,7 +335,12 @@ def level_spread(history: History, memory: Memory) -> LevelSpread:
             break
         none = np.zeros((len(target_T), len(history.sizes)), np.int32)
         asked = Asked(none, target_T - ahead, np.full(len(target_T), ahead))
-        off_T = np.log(total_T[target_T] / levels(history, asked, memory))
+        expected_T = np.log(levels(history, asked, memory))
+        if season is not None:
+            target_T, expected_T = _seasonal(total_T, target_T, expected_T, season, ahead)
+            if len(target_T) < LEAST_PERIODS:
+                break
+        off_T = np.log(total_T[target_T]) - expected_T
         weight_T = RECENCY ** (target_T[-1] - target_T)
         weight_T = weight_T / weight_T.sum()
         freedom = max(freedom, 1 / float(weight_T @ weight_T) - 1)
@@ -274,3 +351,14 @@ def level_spread(history: History, memory: Memory) -> LevelSpread:
     squares = max(float(further_H @ further_H), 1.0)
     slope = float(further_H @ (np.array(excess) - excess[0])) / squares
     return LevelSpread(excess[0], max(slope, 0.0), freedom)
+
+
+def _seasonal(
+    total_T: Floats, target_T: Ints, expected_T: Floats, season: Season, ahead: int
+) -> tuple[Ints, Floats]:
+    """Return the periods that have one a cycle before, and what they are expected to have."""
+    before_T = target_T - -(-ahead // season.length) * season.length
+    there_T = (before_T >= 0) & (total_T[np.maximum(before_T, 0)] > 0)
+    target_T, expected_T = target_T[there_T], expected_T[there_T]
+    ratio_T = np.log(total_T[before_T[there_T]]) - expected_T
+    return target_T, expected_T + min(float(season.power_K.max()), 1.0) * ratio_T

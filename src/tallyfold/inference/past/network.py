@@ -7,16 +7,14 @@ takes a fixed number of passes over the cells.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tallyfold.inference.past.learning import DistancesStep
 from tallyfold.inference.past.periods import PastCells, next_cells
 from tallyfold.inference.past.state import PastState
-from tallyfold.kernels.arrays import Floats
+from tallyfold.kernels.arrays import Floats, Mask
 from tallyfold.posterior.past_network import (
     NetworkParams,
     PastNetwork,
@@ -25,7 +23,7 @@ from tallyfold.posterior.past_network import (
     network_inputs,
 )
 
-PASSES = 8
+PASSES = 6
 BATCHES = 64, 1024
 STEPS_OF_PASS = 200
 """Batches have that many cells, so that a pass has at least so many steps if there are enough."""
@@ -36,10 +34,18 @@ DECAY = 0.01
 MOMENTS = 0.9, 0.99
 LARGEST_STEP = 1.0
 """Gradients that are longer are cut to this length."""
-MOST_LOSS = 0.02
-"""What a network may lose in any one later period, near or further ahead, per cell with a count;
-on average it must gain."""
 LEVEL_STEPS, MOST_SHIFT = 20, 8.0
+
+
+class Inputs(NamedTuple):
+    """What a network is trained on: cells, the smoothed past's logits, standardised inputs."""
+
+    cells: PastCells
+    later_C: Mask
+    logit_C: Floats
+    x_CD: Floats
+    centre_D: Floats
+    spread_D: Floats
 
 
 @dataclass(frozen=True)
@@ -57,23 +63,7 @@ class NetworkStep:
 
     distances: DistancesStep
     judged: bool
-    _known: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-
-    @cached_property
-    def cells(self) -> PastCells:
-        """Cells of the last periods, near and from further away."""
-        rates = self.distances.rates
-        near = next_cells(rates.tensor, rates.history, rates.time)
-        return near.beside(self.distances.cells)
-
-    @cached_property
-    def later_C(self) -> npt.NDArray[np.bool_]:
-        """Which cells are of the periods that judge."""
-        target_C = self.cells.asked.known_N + self.cells.asked.ahead_N
-        periods = np.unique(target_C)
-        if len(periods) < 2:
-            return np.zeros(len(target_C), bool)
-        return np.asarray(np.isin(target_C, periods[-max(1, len(periods) // 4) :]))
+    _known: dict[str, Inputs] = field(default_factory=dict, compare=False, repr=False)
 
     def start(self, previous: PastState | None = None) -> PastState:
         """Start with a network that changes nothing."""
@@ -81,62 +71,65 @@ class NetworkStep:
         return replace(previous or PastState(), network=Training.first(n_inputs))
 
     def advance(self, state: PastState, iteration: int) -> tuple[PastState, float]:
-        """Go over the cells once; the objective is the log score on them."""
+        """Go over the cells once; the objective is the log score on them on the way."""
         assert state.network is not None
-        if not self.later_C.any() or not (self.judged or state.network_gain > 0):
+        cells, later_C, logit_C, x_CD, *_ = self._inputs(state)
+        if not later_C.any() or not (self.judged or state.network_gain > 0):
             return state, 0.0
-        logit_C, standard = self._inputs(state)
-        chosen_C = ~self.later_C if self.judged else np.ones(len(logit_C), bool)
-        cells, x_ND = self.cells.where(chosen_C), standard[0][chosen_C]
-        level_N = levelled(cells, logit_C[chosen_C])
-        trained = one_pass(state.network, cells, x_ND, level_N, iteration)
+        chosen_C = ~later_C if self.judged else np.ones(len(logit_C), bool)
+        own = cells.where(chosen_C)
+        level_N = levelled(own, logit_C[chosen_C])
+        trained, score = one_pass(state.network, own, x_CD[chosen_C], level_N, iteration)
         state = replace(state, network=trained)
-        told_N = -np.logaddexp(0.0, trained.params.logits(x_ND, level_N))
         if self.judged and iteration == PASSES:
-            state = replace(state, network_gain=self._gain(state))
-        return state, cells.occurrence(told_N)
+            later, x_ND = cells.where(later_C), x_CD[later_C]
+            level_N = levelled(later, logit_C[later_C])
+            told_N = -np.logaddexp(0.0, trained.params.logits(x_ND, level_N))
+            gain = later.occurrence(told_N) - later.occurrence(-np.logaddexp(0.0, level_N))
+            state = replace(state, network_gain=gain)
+        return state, score
 
     def validation_score(self, state: PastState) -> None:
         """Return None: all passes are made."""
         return
 
     def made(self, state: PastState) -> PastNetwork | None:
-        """Return the network, if it surely helps."""
+        """Return the network, if it helps."""
         if state.network is None or not state.network_gain > 0:
             return None
-        return PastNetwork(state.network.params, *self._inputs(state)[1][1:])
+        return PastNetwork(state.network.params, *self._inputs(state)[-2:])
 
-    def _inputs(self, state: PastState) -> tuple[Floats, tuple[Floats, Floats, Floats]]:
-        """Return the logits of the smoothed past, which this phase leaves as they are, and inputs.
+    def _inputs(self, state: PastState) -> Inputs:
+        """Return cells of the last periods, near and from further away, and what is known of them.
 
-        Standardised, and what they were standardised by: cells that the network is trained on.
+        The smoothed past is left as it is by this phase and by the one that follows.
         """
-        known = state.candidate, state.rates
-        if self._known.get("of") != known:
-            rates, history = self.distances.rates.made(state), self.distances.rates.history
-            logit_C = logit(rates.log_zero(history, self.cells.asked))
-            x_CD = network_inputs(history, self.cells.asked, logit_C)
-            own_CD = x_CD[~self.later_C] if self.judged else x_CD
-            own_CD = own_CD if len(own_CD) else np.zeros((1, x_CD.shape[1]))
-            centre_D, spread_D = own_CD.mean(axis=0), np.maximum(own_CD.std(axis=0), 1e-3)
+        past = replace(state, network=None, network_gain=0.0)
+        key = repr(past)
+        if key not in self._known:
+            rates = self.distances.rates
+            history, made = rates.history, rates.made(state)
+            near = next_cells(rates.tensor, history, rates.time)
+            cells = near.beside(self.distances.cells)
+            logit_C = logit(made.log_zero(history, cells.asked))
+            x_CD = network_inputs(history, cells.asked, logit_C)
+            some_CD = x_CD if len(x_CD) else np.zeros((1, x_CD.shape[1]))
+            centre_D, spread_D = some_CD.mean(axis=0), np.maximum(some_CD.std(axis=0), 1e-3)
             blank = PastNetwork(NetworkParams.first(x_CD.shape[1]), centre_D, spread_D)
-            standard = blank.standardised(x_CD), centre_D, spread_D
-            self._known.update(of=known, logits=logit_C, standard=standard)
-        return self._known["logits"], self._known["standard"]
+            self._known.clear()
+            self._known[key] = Inputs(
+                cells, later_cells_of(cells), logit_C, blank.standardised(x_CD), centre_D, spread_D
+            )
+        return self._known[key]
 
-    def _gain(self, state: PastState) -> float:
-        """Return the mean gain over the smoothed past in later periods, or a loss too large."""
-        assert state.network is not None
-        logit_C, standard = self._inputs(state)
-        plain_C = -np.logaddexp(0.0, logit_C)
-        told_C = -np.logaddexp(0.0, state.network.params.logits(standard[0], logit_C))
-        group_C = self.cells.group_C
-        gains = []
-        for group in np.unique(group_C[self.later_C]):
-            own_C = group_C == group
-            own = self.cells.where(own_C)
-            gains.append(own.occurrence(told_C[own_C]) - own.occurrence(plain_C[own_C]))
-        return float(np.mean(gains) if min(gains) > -MOST_LOSS else min(gains))
+
+def later_cells_of(cells: PastCells) -> Mask:
+    """Return which cells are of the periods that judge."""
+    target_C = cells.asked.known_N + cells.asked.ahead_N
+    periods = np.unique(target_C)
+    if len(periods) < 2:
+        return np.zeros(len(target_C), bool)
+    return np.asarray(np.isin(target_C, periods[-max(1, len(periods) // 4) :]))
 
 
 def levelled(cells: PastCells, logit_C: Floats) -> Floats:
@@ -159,8 +152,11 @@ def levelled(cells: PastCells, logit_C: Floats) -> Floats:
 
 def one_pass(
     network: Training, cells: PastCells, x_ND: Floats, logit_N: Floats, number: int
-) -> Training:
-    """Return a network after AdamW has gone over all cells once, in an order of that pass."""
+) -> tuple[Training, float]:
+    """Return a network after AdamW has gone over all cells once, in an order of that pass.
+
+    And the log score per cell with a count, on the way.
+    """
     like, value_P = network.params, network.params.flat()
     mean_P, square_P = network.mean_P.copy(), network.square_P.copy()
     still_P = like.changing_nothing().flat()
@@ -169,12 +165,14 @@ def one_pass(
     batch = min(int(np.clip(len(filled_N) // STEPS_OF_PASS, *BATCHES)), len(filled_N))
     steps, order_N = len(filled_N) // batch, np.random.default_rng(number).permutation(len(x_ND))
     keep, keep_square = MOMENTS
+    score = 0.0
     for at in range(steps):
         row_B = order_N[at * batch : (at + 1) * batch]
         params, x_BD = like.with_flat(value_P), x_ND[row_B]
         unit_BU = params.units(x_BD)
         told_B = params.logits(x_BD, logit_N[row_B], unit_BU)
         error_B = (1 / (1 + np.exp(-np.clip(told_B, -60, 60))) - filled_N[row_B]) * weight_N[row_B]
+        score -= float(weight_N[row_B] @ np.logaddexp(0.0, (1 - 2 * filled_N[row_B]) * told_B))
         slope_P = params.gradient(x_BD, logit_N[row_B], unit_BU, error_B / batch).flat()
         slope_P *= min(1.0, LARGEST_STEP / max(float(np.sqrt(np.sum(slope_P**2))), 1e-300))
         mean_P += (1 - keep) * (slope_P - mean_P)
@@ -184,4 +182,4 @@ def one_pass(
         size_P = np.sqrt(square_P / (1 - keep_square**step)) + 1e-8
         off_P = mean_P / (1 - keep**step) / size_P + DECAY * (value_P - still_P)
         value_P = value_P - RATE * share * off_P
-    return Training(like.with_flat(value_P), mean_P, square_P)
+    return Training(like.with_flat(value_P), mean_P, square_P), score / (steps * batch)

@@ -18,11 +18,11 @@ Mask = npt.NDArray[np.bool_]
 
 MOST_PERIODS = 8
 """What is learned is learned on at most this many of the last periods."""
-CELLS_OF_PERIOD = 20_000
-CELLS_OF_RATES = 3_000
+CELLS_OF_PERIOD = 10_000
+CELLS_OF_RATES, CELLS_OF_AMOUNTS = 3_000, 5_000
 CELLS_FURTHER = 1_500
 """About how many cells of each kind (with a count, silent now, never seen) a period gives: to the
-network, to the few numbers of rates, and from each distance further away."""
+network, to the few numbers of rates and of amounts, and from each distance further away."""
 RECENCY = 0.8
 """What a period counts of the one after it, where something is learned."""
 MOST_AHEAD = 4
@@ -59,7 +59,7 @@ class PastCells:
     def group_C(self) -> Ints:
         """The number of each cell's period and distance."""
         pair_C = (self.asked.known_N + self.asked.ahead_N) * (MOST_AHEAD + 1) + self.asked.ahead_N
-        return np.unique(pair_C, return_inverse=True)[1]
+        return np.asarray(np.unique(pair_C, return_inverse=True)[1])
 
     def occurrence(self, log_zero_C: Floats) -> float:
         """Return the log score of whether there is a count, per cell that has one."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tallyfold.posterior.forecaster import NO_SPREAD, LevelSpread
 from tallyfold.posterior.past_amounts import AmountNumbers
 from tallyfold.posterior.past_network import Training
-from tallyfold.posterior.past_rates import RateNumbers
+from tallyfold.posterior.past_rates import RateNumbers, Season
 
 NOT_TRIED = -1e300
 FIRST_RATES, FIRST_AMOUNTS = RateNumbers(), AmountNumbers()
+NO_SEASON = Season(0, np.zeros(0))
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,8 @@ class PastState:
         Which memories: their place among the candidates.
     rates, rate_score
         What was learned of whether there is a count, and its log score.
+    season
+        What comes back; of length 0 if nothing does.
     amount_memory
         Which memory of amounts; -1: every cell has the histogram.
     amounts, amount_score
@@ -36,6 +41,7 @@ class PastState:
     candidate: int = 0
     rates: RateNumbers = FIRST_RATES
     rate_score: float = NOT_TRIED
+    season: Season = NO_SEASON
     amount_memory: int = -1
     amounts: AmountNumbers = FIRST_AMOUNTS
     amount_score: float = NOT_TRIED
