@@ -1,6 +1,7 @@
 """Time and peak memory of reading a partitioned event log under a limit, many labels on an axis.
 
-The log is written once, in a process of its own, and read in another, whose peak is reported.
+The log is written once, in a process of its own, and read in another, whose peak is reported; with
+--store it is written as a store instead.
 """
 
 import argparse
@@ -56,6 +57,24 @@ def read_log(folder: Path, limit: str | None) -> None:
     print(json.dumps(row))
 
 
+def write_store(folder: Path, limit: str | None) -> None:
+    """Write the log as a store in this process; print what came out and what it took, as JSON."""
+    from tallyfold import write_store
+    from tallyfold.data.formats.sql import connected
+
+    with connected():  # imports are not what is measured
+        before = peak()
+    start, own = time.perf_counter(), time.process_time()
+    given = {"axes": ["user", "item", "day"], "memory_limit": limit}
+    with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+        store = write_store(folder, Path(place, "store"), **given)
+        row = {"seconds": time.perf_counter() - start, "processor": time.process_time() - own}
+        row |= {"peak": peak(), "before": before, "total": store.total}
+        row |= {"shape": store.shape, "nnz": store.nnz}
+        row["bytes"] = sum(file.stat().st_size for file in Path(place, "store").iterdir())
+    print(json.dumps(row))
+
+
 def peak() -> int:
     """The most memory that this process has had resident, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -84,6 +103,17 @@ def report(row: dict, n_events: int) -> None:
     assert row["total"] == n_events
 
 
+def report_store(row: dict, n_events: int) -> None:
+    shape = " x ".join(f"{size:,}" for size in row["shape"])
+    print(
+        f"{row['total']:,} events of {shape} labels, {row['nnz']:,} cells, as a store of "
+        f"{row['bytes'] / MIB:,.0f} MiB: {row['seconds']:.0f} s, {row['processor']:.0f} s of "
+        f"processor time; peak memory {row['peak'] / MIB:,.0f} MiB, of which "
+        f"{row['before'] / MIB:,.0f} before"
+    )
+    assert row["total"] == n_events
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="ignored; the events are simulated")
@@ -93,13 +123,16 @@ def main() -> None:
     )
     parser.add_argument("--limit", default="512MB", help="memory_limit of read_counts, or 'none'")
     parser.add_argument("--folder", help="keep the log here, and read it again if it is there")
-    parser.add_argument("--step", choices=["write", "read"], help=argparse.SUPPRESS)
+    parser.add_argument("--store", action="store_true", help="write a store, read no tensor")
+    parser.add_argument("--step", choices=["write", "read", "store"], help=argparse.SUPPRESS)
     given = parser.parse_args()
     limit = None if given.limit == "none" else given.limit
     if given.step == "write":
         write_log(Path(given.folder), given.events, given.users or given.events // 4)
     elif given.step == "read":
         read_log(Path(given.folder), limit)
+    elif given.step == "store":
+        write_store(Path(given.folder), limit)
     else:
         measure(given)
 
@@ -114,7 +147,8 @@ def measure(given: argparse.Namespace) -> None:
             child("--step", "write", *sizes)
         size = sum(os.path.getsize(file) for file in folder.rglob("*.parquet"))
         print(f"{given.events:,} events in {size / MIB:,.0f} MiB of Parquet, limit {given.limit}")
-        report(json.loads(child("--step", "read", "--limit", given.limit, *sizes)), given.events)
+        step, show = ("store", report_store) if given.store else ("read", report)
+        show(json.loads(child("--step", step, "--limit", given.limit, *sizes)), given.events)
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def measure(folder: Path, given: argparse.Namespace) -> None:
         f"{row['seconds']:.0f} s; limit {given.limit}, peak {row['peak'] / MIB:,.0f} MiB, of which "
         f"{row['before'] / MIB:,.0f} before"
     )
-    for whole in ("no", "yes"):
+    for whole in ("no",) if given.only_ranges else ("no", "yes"):
         for processes in map(int, given.processes.split(",")):
             found = child(processes, "--step", "read", "--whole", whole, *place)
             how = "the first reads the file and deals it out" if whole == "yes" else "own ranges"
@@ -108,6 +108,7 @@ def main() -> None:
     parser.add_argument("--cells", type=float, default=4e6)
     parser.add_argument("--limit", default="300MB", help="memory_limit of write_store")
     parser.add_argument("--processes", default="1,2,4")
+    parser.add_argument("--only-ranges", action="store_true", help="nothing is dealt out")
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     parser.add_argument("--whole", help=argparse.SUPPRESS)
     parser.add_argument("--step", choices=["events", "store", "read"], help=argparse.SUPPRESS)

@@ -1,14 +1,17 @@
 """What processes may disagree on, and what they must bear with."""
 
+import errno
 import os
 import time
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from tests.processes.fits import tensor
 
 import tallyfold as tf
-from tallyfold.errors import BackendError, DataError, ParameterError
+from tallyfold.errors import BackendError, DataError, ParameterError, StorageError
+from tallyfold.inference.fit import folder as folders
 
 
 def refused(error, words, model, part):
@@ -22,7 +25,28 @@ def own_labels(group, part):
     return tf.CountTensor([*part.axes[:2], last], part.indices, part.counts)
 
 
-def main():
+def full_disk(group, part, place):
+    """The machine that writes has no room left: all stop, and go on once it has."""
+    model = tf.BPTF(n_components=2, max_iter=4, tol=0.0)
+    written, error = [], OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def replace_file(file, data):
+        written.append(file)
+        if len(written) > 3:  # arrays and a document, and the next arrays
+            raise error
+        real(file, data)
+
+    real = folders.replace_file
+    full = patch.object(folders, "replace_file", replace_file if group.first else real)
+    with full, pytest.raises(StorageError, match="No space left.*Make room or choose another"):
+        model.fit(part, checkpoint=place, every=1)
+    assert len(written) == (4 if group.first else 0)
+    resumed = model.fit(part, checkpoint=place, every=1, resume=True)
+    whole = model.fit(part)
+    assert np.array_equal(resumed.history_["objective"], whole.history_["objective"])
+
+
+def main(folder):
     os.environ["TALLYFOLD_PROCESS_TIMEOUT"] = "4"
     with tf.many_processes() as group:
         part = tf.scatter(tensor)
@@ -36,6 +60,7 @@ def main():
         refused(ParameterError, "one process only", tf.Constant(), part)
         none = part.with_cells(np.zeros(part.nnz, dtype=bool))
         refused(DataError, "no non-zero cell", model, none)
+        full_disk(group, part, folder / "full")
         # all cells in one process, none in the other
         lopsided = model.fit(tensor() if group.first else none)
         with pytest.raises(BackendError), tf.many_processes("cuda"):

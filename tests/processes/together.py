@@ -15,6 +15,6 @@ if __name__ == "__main__":
     fits.main(folder, FITS_IN[size])
     if size == 2:
         heavy.main(folder)
-        quarrels.main()
+        quarrels.main(folder)
     else:
         stores.main(folder)
