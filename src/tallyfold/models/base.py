@@ -29,6 +29,7 @@ from tallyfold.errors import (
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import hold_out
 from tallyfold.inference.distributed.agreement import axes_in_words, refuse_differences
+from tallyfold.inference.distributed.own_rows import OwnRows
 from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.inference.fit.checkpoint import Checkpoint, fingerprint, kept_seed
 from tallyfold.inference.fit.loop import Callback, Outcome, Phase, outcome_of, run_loop
@@ -43,6 +44,7 @@ from tallyfold.models.completion import (
     count_switched_off,
     fit_groups,
     head_phases_for,
+    together,
     with_head,
     without_head,
 )
@@ -112,6 +114,14 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     ) -> Sequence[Phase]:
         """Return the phases of a fit to a tensor, of which `cells` are not held out."""
         return self._phases(cells, held_out)
+
+    def _lives_with_cells(self, axes: Sequence[Axis], axis: int) -> bool:
+        """Whether the factors of an axis can be where its cells are, each in one process only."""
+        return False
+
+    def _own_rows(self, tensor: CountTensor) -> OwnRows | None:
+        own = OwnRows.of(tensor, current_group())
+        return own if own and self._lives_with_cells(tensor.axes, own.axis) else None
 
     def _result(
         self, state: Any, phases: Sequence[Phase], axes: Sequence[Axis], cells: TrainingCells
@@ -271,7 +281,8 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         share = self._validation_share()
         zeros = self._observed and self.holds_out_zeros
         train, held_out = hold_out(tensor, share, self._seed, groups_of, zeros)
-        cells = TrainingCells(train)
+        cells = TrainingCells(train, self._own_rows(tensor))
+        del train
         phases = list(self._phases_on(tensor, cells, held_out))
         if self._has_head:
             scale = self.get_params()["scale"]
@@ -310,7 +321,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             # what was fitted is the rate times the share of cells that is not hidden
             fitted = replace(fitted, calibration=Calibration(scale=1 / cells.share))
         return replace(
-            with_head(by_size(self._named(fitted)), outcome, phases),
+            with_head(together(by_size(self._named(fitted)), cells), outcome, phases),
             history=tuple(outcome.history),
             n_iter=outcome.n_iter,
             reason=outcome.reason,

@@ -21,9 +21,10 @@ from tallyfold.inference.fit.loop import Outcome, Phase
 from tallyfold.inference.head.cells import HeadCells
 from tallyfold.inference.head.step import HeadState, compared, head_phases, trained_head
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
-from tallyfold.kernels.arrays import Ints
+from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.models.fitted import Fitted, Moments
 from tallyfold.models.parameters import Scale
+from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.margins import MOST_SETS, n_proper_subsets
 
 _log = logging.getLogger("tallyfold")
@@ -87,6 +88,21 @@ def head_phases_for(
     if used < possible and current_group().first:
         say_margins(used, possible)
     return head_phases(cells, seed)
+
+
+def together(fitted: Fitted, cells: TrainingCells) -> Fitted:
+    """Return the result of a fit with all its factors, also those that live in other processes."""
+    own, factors = cells.own_rows, fitted.factors
+    if own is None or not isinstance(factors, GammaFactors):
+        return fitted
+
+    def whole(rows: Floats) -> Floats:
+        """Put the rows together; the last one, of labels never seen, all processes have."""
+        return np.concatenate([cells.group.all_gather(rows[:-1]), rows[-1:]])
+
+    table = factors.gammas.axes[own.axis].each(whole)
+    gammas = factors.gammas.replace(own.axis, table)
+    return replace(fitted, factors=GammaFactors(factors.names, factors.labels, gammas))
 
 
 def without_head(outcome: Outcome) -> Outcome:

@@ -8,14 +8,14 @@ never seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallyfold.kernels.arrays import Array, Floats, Mask, Whole
+from tallyfold.kernels.arrays import Array, Floats, Mask, OverRows, Whole, all_here
 from tallyfold.posterior.factors import rates_at
 from tallyfold.probability import gamma
 
@@ -66,10 +66,14 @@ class GammaTable:
         shape_DK = np.minimum(self.shape_DK, np.maximum(self.widest_DK, LEAST_SHAPE))
         return GammaTable(shape_DK, shape_DK * (self.rate_DK / self.shape_DK))
 
+    def each(self, change: Callable[[Floats], Floats]) -> GammaTable:
+        """Return the table with each of its arrays changed."""
+        widest = None if self.widest_DK is None else change(self.widest_DK)
+        return GammaTable(change(self.shape_DK), change(self.rate_DK), widest)
+
     def rows(self, which: Rows) -> GammaTable:
         """Return some of the rows."""
-        widest = None if self.widest_DK is None else self.widest_DK[which]
-        return GammaTable(self.shape_DK[which], self.rate_DK[which], widest)
+        return self.each(lambda value_DK: value_DK[which])
 
     def with_rows(self, which: Rows, table: GammaTable) -> GammaTable:
         """Return a copy with other values in some rows."""
@@ -85,14 +89,18 @@ class GammaTable:
         """Return the table to about five digits: what order sums were taken in leaves no trace."""
         return GammaTable(rounded(self.shape_DK), rounded(self.rate_DK))
 
-    def completed(self, seen_D: Mask) -> GammaTable:
-        """Give rows never seen, and one more row, the mean and the spread of the rows seen."""
+    def completed(self, seen_D: Mask, over_rows: OverRows = all_here) -> GammaTable:
+        """Give rows never seen, and one more row, the mean and the spread of the rows seen.
+
+        `over_rows` makes sums over all rows of those over the rows that are here.
+        """
         shape_DK = np.maximum(self.shape_DK, LEAST_SHAPE)
         rate_DK = np.clip(self.rate_DK, LEAST_RATE, MOST_RATE)
-        rows = seen_D if seen_D.any() else np.ones_like(seen_D)
+        rows, number = known_rows(seen_D, over_rows)
         mean_DK = shape_DK[rows] / rate_DK[rows]
-        mean_K = mean_DK.mean(axis=0)
-        variance_K = mean_DK.var(axis=0) + (mean_DK / rate_DK[rows]).mean(axis=0)
+        mean_K = over_rows(mean_DK.sum(axis=0)) / number
+        variance_K = over_rows(((mean_DK - mean_K) ** 2).sum(axis=0)) / number
+        variance_K += over_rows((mean_DK / rate_DK[rows]).sum(axis=0)) / number
         typical_K = np.clip(mean_K**2 / np.maximum(variance_K, 1e-300), LEAST_SHAPE, 1e12)
         rate_K = np.clip(typical_K / np.maximum(mean_K, 1e-300), LEAST_RATE, MOST_RATE)
         return GammaTable(
@@ -135,10 +143,12 @@ class GammaPosterior:
         """Return the posterior with another table for one axis; the others are shared."""
         return replace(self, axes=(*self.axes[:axis], table, *self.axes[axis + 1 :]))
 
-    def completed(self, seen: Sequence[Mask]) -> GammaPosterior:
+    def completed(
+        self, seen: Sequence[Mask], over_rows: Sequence[OverRows] | None = None
+    ) -> GammaPosterior:
         """Return the posterior with every axis completed, see `GammaTable.completed`."""
-        pairs = zip(self.axes, seen, strict=True)
-        return replace(self, axes=tuple(table.completed(seen_D) for table, seen_D in pairs))
+        rows = zip(self.axes, seen, over_rows or [all_here] * len(self.axes), strict=True)
+        return replace(self, axes=tuple(t.completed(seen_D, total) for t, seen_D, total in rows))
 
     def rounded(self) -> GammaPosterior:
         """Return the posterior with every table rounded, see `GammaTable.rounded`."""
@@ -175,6 +185,14 @@ class GammaPosterior:
         tables = [table.widened for table in self.axes]
         for _ in range(n):
             yield [gamma.sample(rng, table.shape_DK, table.rate_DK) for table in tables]
+
+
+def known_rows(seen_D: Mask, over_rows: OverRows) -> tuple[Mask, float]:
+    """Return which of the rows here were seen, and how many of all; all of them if none was."""
+    number = float(over_rows(np.array(float(seen_D.sum()))))
+    if number:
+        return seen_D, number
+    return np.ones_like(seen_D), float(over_rows(np.array(float(len(seen_D)))))
 
 
 def rounded(numbers: Floats) -> Floats:
