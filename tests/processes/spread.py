@@ -13,9 +13,10 @@ import tallyfold as tf
 from tallyfold.errors import StorageError
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.distributed.process_group import ALONE, use_group
-from tallyfold.inference.fit import parts
+from tallyfold.inference.fit import large_files, parts
 from tallyfold.inference.fit.checkpoint import Checkpoint
 from tallyfold.inference.schemes import first_draws
+from tallyfold.kernels.arrays import in_file
 
 GIVEN = {"n_components": 3, "max_iter": 6, "tol": 0.0}
 FITS = {
@@ -90,6 +91,7 @@ def main(folder):
             group, folder / f"from-1-{group.size}", resumed(name, part, folder / "stopped-1")
         )
         not_seen(group, name, part, folder)
+        in_files(group, name, part, folder)
         if group.size > 2:
             torn_apart(group, whole, folder)
             faults(group, name, part, folder)
@@ -107,6 +109,36 @@ def not_seen(group, name, part, folder):
         stopped(name, part, place)
     assert files(place) == []
     save_numbers(group, folder / f"not-seen-{group.size}", resumed(name, part, place))
+
+
+def in_files(group, name, part, folder):
+    """Factors of a long axis come together in a file, and no process has all of them in memory."""
+    place, real = folder / "in-files", large_files.write_header
+    with patch.object(large_files, "LARGE", 0):
+        model = fitted(name, part, checkpoint=place, every=3)
+        table = model.posterior_.gammas.axes[0]
+        assert in_file(table.shape_DK)
+        assert in_file(table.rate_DK)
+        assert len(table.shape_DK) == 31
+        save_numbers(group, folder / f"in-files-{group.size}", model)
+        if group.first:
+            model.save(folder / "saved")
+        group.wait_for_all()
+        assert in_file(tf.load(folder / "saved").posterior_.gammas.axes[0].shape_DK)
+        before = sorted(place.iterdir())
+
+        def full(*given):
+            if group.first:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            real(*given)
+
+        with (
+            patch.object(large_files, "write_header", full),
+            pytest.raises(StorageError, match=r"by process 1 of \d: No space left.*resume the fit"),
+        ):
+            resumed(name, part, place)
+        group.wait_for_all()
+        assert sorted(place.iterdir()) == before
 
 
 def torn_apart(group, whole, folder):

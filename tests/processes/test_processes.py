@@ -87,7 +87,8 @@ def test_factors_that_live_with_their_cells_are_those_of_one_process(number, run
     alone = {name: fits.numbers_of(spread.fitted(name, whole), whole) for name in spread.FITS}
     for name, numbers in alone.items():
         assert_same(folder / f"{name}-{number}.npz", numbers)
-    others = [f"from-1-{number}", f"not-seen-{number}", *["mended"] * (number > 2)]
+    others = [f"{how}-{number}" for how in ("from-1", "not-seen", "in-files")]
+    others += ["mended"] * (number > 2)
     for name in others:
         assert_same(folder / f"{name}.npz", alone["spread bptf"])
     if number > 2:

@@ -294,9 +294,9 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             if error.run.history:
                 good = outcome_of(error.run, phases, "diverged")
                 error.model = self._with()
-                error.model._fitted = self._whole(good, phases, tensor, cells)
+                error.model._fitted = self._whole(good, phases, tensor, cells, given)
             raise
-        self._fitted = self._whole(outcome, phases, tensor, cells)
+        self._fitted = self._whole(outcome, phases, tensor, cells, given)
         told = self._caveat(without_head(outcome))
         if self._has_head and self._fitted.head is None:
             told += " The count head was not trained yet: counts follow the factors' rates."
@@ -314,14 +314,16 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         phases: Sequence[Phase],
         tensor: CountTensor,
         cells: TrainingCells,
+        given: Given,
     ) -> Fitted:
         """Return the result of a fit, not calibrated yet."""
         fitted = self._result(without_head(outcome).state, phases, tensor.axes, cells)
         if self._observed and self.takes_hidden_for_zeros and fitted.occurrence is None:
             # what was fitted is the rate times the share of cells that is not hidden
             fitted = replace(fitted, calibration=Calibration(scale=1 / cells.share))
+        fitted = together(by_size(self._named(fitted)), cells, given.checkpoint)
         return replace(
-            with_head(together(by_size(self._named(fitted)), cells), outcome, phases),
+            with_head(fitted, outcome, phases),
             history=tuple(outcome.history),
             n_iter=outcome.n_iter,
             reason=outcome.reason,

@@ -128,7 +128,13 @@ class Factors(ABC):
 
     def _sum(self, name: str, of: Callable[[Floats], Floats]) -> Floats:
         """Return the sum over all labels of an axis of what is made of their mean factors."""
-        return self.over_rows[self.names.index(name)](of(self.mean(name)).sum(axis=0))
+        sums = [of(mean_DK).sum(axis=0) for mean_DK in self._mean_blocks(name)]
+        total = sums[0] if len(sums) == 1 else np.sum(sums, axis=0)
+        return self.over_rows[self.names.index(name)](total)
+
+    def _mean_blocks(self, name: str) -> Iterator[Floats]:
+        """Yield the mean factors of an axis: all at once, or some rows at a time from a file."""
+        yield self.mean(name)
 
     def by_size(self) -> Ints:
         """Return the components by their share of the rate; those switched off come last.

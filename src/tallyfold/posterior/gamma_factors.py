@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallyfold.kernels.arrays import Array, Floats, OverRows, Whole
+from tallyfold.kernels.arrays import Array, Floats, OverRows, Whole, in_file, row_blocks
 from tallyfold.posterior.closed_sums import ClosedSums, gate_pairs
 from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors
@@ -54,6 +54,20 @@ class GammaFactors(Factors):
     def mean(self, axis: str) -> Floats:
         """Return the mean factors of an axis."""
         return self.shape(axis) / self.rate(axis)
+
+    def _mean_blocks(self, name: str) -> Iterator[Floats]:
+        table = self.gammas.axes[self.axis_number(name)]
+        if not in_file(table.shape_DK):
+            yield self.mean(name)
+            return
+        arrays = (table.shape_DK[:-1], table.rate_DK[:-1])
+        for shape_DK, rate_DK in row_blocks(*arrays):
+            yield shape_DK / rate_DK
+
+    @property
+    def n_components(self) -> int:
+        """The number of components."""
+        return int(self.gammas.axes[0].shape_DK.shape[1])
 
     def sd(self, axis: str) -> Floats:
         """Return the standard deviations of an axis's factors."""

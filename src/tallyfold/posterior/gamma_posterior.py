@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallyfold.kernels.arrays import Array, Floats, Mask, OverRows, Whole, all_here
+from tallyfold.kernels.arrays import (
+    Array,
+    Floats,
+    Mask,
+    OverRows,
+    Whole,
+    all_here,
+    in_file,
+    rows_of,
+)
 from tallyfold.posterior.factors import rates_at
 from tallyfold.probability import gamma
 
@@ -27,6 +36,8 @@ Rows = slice | Array
 LEAST_SHAPE, LEAST_RATE, MOST_RATE = 1e-6, 1e-200, 1e200
 ROUNDED_BITS = 17
 """Of the mantissa, in tables that are `rounded`."""
+MANY_ROWS = 1 << 16
+"""Of an axis with so many more rows than there are cells, the cells' rows are taken first."""
 NO_LIMIT = 1e300
 """The widest shape of a row without a cell: its spread is that of its axis, not its cells'."""
 
@@ -73,7 +84,7 @@ class GammaTable:
 
     def rows(self, which: Rows) -> GammaTable:
         """Return some of the rows."""
-        return self.each(lambda value_DK: value_DK[which])
+        return self.each(lambda value_DK: rows_of(value_DK, which))
 
     def with_rows(self, which: Rows, table: GammaTable) -> GammaTable:
         """Return a copy with other values in some rows."""
@@ -160,18 +171,37 @@ class GammaPosterior:
 
         The tables must be completed; position -1 is an entity never seen.
         """
-        squares = [mean**2 for mean in self.means]
+        tables, placed_NM = self.of_cells(indices_NM)
+        means = [table.mean_DK for table in tables]
+        squares = [mean**2 for mean in means]
         seconds = [
-            square * (1 + 1 / table.shape_DK)
-            for square, table in zip(squares, self.axes, strict=True)
+            square * (1 + 1 / table.shape_DK) for square, table in zip(squares, tables, strict=True)
         ]
-        variance_N = rates_at(seconds, indices_NM) - rates_at(squares, indices_NM)
-        mean_N, variance_N = rates_at(self.means, indices_NM), np.maximum(variance_N, 0.0)
+        variance_N = rates_at(seconds, placed_NM) - rates_at(squares, placed_NM)
+        mean_N, variance_N = rates_at(means, placed_NM), np.maximum(variance_N, 0.0)
         for derived in self.derived:
             multiplier_N, spread_N = derived.moments(indices_NM)
             variance_N = multiplier_N**2 * (variance_N * (1 + spread_N) + mean_N**2 * spread_N)
             mean_N = mean_N * multiplier_N
         return mean_N, variance_N
+
+    def of_cells(self, indices_NM: Whole) -> tuple[list[GammaTable], Whole]:
+        """Return tables that have the rows of some cells, and the cells' positions in these.
+
+        Of long axes they have no others, so that few rows are read from a file.
+        """
+        tables, placed_NM = list(self.axes), indices_NM
+        for axis, table in enumerate(self.axes):
+            n_rows = len(table.shape_DK)
+            if in_file(table.shape_DK) or n_rows > MANY_ROWS + len(indices_NM):
+                row_N = indices_NM[:, axis]
+                row_R, own_N = np.unique(
+                    np.where(row_N < 0, n_rows - 1, row_N), return_inverse=True
+                )
+                placed_NM = np.array(placed_NM, order="F") if placed_NM is indices_NM else placed_NM
+                placed_NM[:, axis] = own_N
+                tables[axis] = table.rows(row_R)
+        return tables, placed_NM
 
     def multipliers(self, indices_NM: Whole) -> Floats:
         """Return the mean multiplier of each cell, all combinations together."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,13 +16,13 @@ import numpy as np
 
 from tallyfold.data.fingerprint import cell_sums
 from tallyfold.data.locks import locked_folder
-from tallyfold.data.temporaries import temporary_prefix
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import StorageError
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.distributed.own_ranges import all_or_none
 from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup
 from tallyfold.inference.fit.folder import read_folder, refuse_foreign, write_folder
+from tallyfold.inference.fit.large_files import seen_by_all
 from tallyfold.inference.fit.loop import Best, Iteration, Phase, Run
 from tallyfold.inference.fit.parts import (
     Part,
@@ -83,18 +82,8 @@ class Checkpoint:
 
     @cached_property
     def _seen_by_all(self) -> bool:
-        """Whether what the first process writes is seen by the others."""
-        group, prefix = self.cells.group, temporary_prefix()
-        if group.size == 1:
-            return False
-        with ExitStack() as stack:
-
-            def make() -> str:
-                file = tempfile.NamedTemporaryFile(dir=self.folder, prefix=prefix)  # noqa: SIM115
-                return stack.enter_context(file).name
-
-            seen = os.path.exists(group.broadcast(make))
-            return group.all_reduce_number(float(seen)) == group.size
+        """Whether all processes see the folder."""
+        return seen_by_all(Path(self.folder), self.cells.group)
 
     def keep(self, run: Run) -> None:
         """Save the run: what all processes have, the first one does."""
