@@ -157,8 +157,8 @@ def test_faults_of_several_files_are_said_together(tmp_path):
     with pytest.raises(DataError) as refused:
         tf.read_counts(tmp_path, ["who", "what"], "n")
     told = str(refused.value)
-    assert "b.csv' has 1 rows that do not comply, line 2: nothing; 1 other file has 2 such" in told
-    assert "line 3: x. Write numbers" in told
+    assert "b.csv' has 1 row that does not comply, line 2: nothing; 1 other file has 2 such" in told
+    assert "line 3: x. Write plain numbers" in told
 
 
 def test_grouping_in_passes_drops_the_same(tmp_path, monkeypatch):

@@ -60,6 +60,7 @@ SAID_HERE = {
     "encoding=": "--encoding NAME",
     "columns=": "--columns A,B,...",
     "again=True": "--again",
+    "model.forecast(N)": "--horizon N",
     "unknown=": "--unknown prior or --unknown AXIS=prior",
     "bins=": "--bin AXIS=UNIT",
     "`bins`": "--bin",
@@ -191,4 +192,5 @@ def _message(error: Warning | Exception | str) -> str:
     message = str(error)
     hints = [option for word, option in SAID_HERE.items() if word in message]
     between = "\n" if getattr(error, "lines", ()) else " "
-    return message + (f"{between}(Here: {', '.join(hints)}.)" if hints else "")
+    here = f"{between}(Here: {', '.join(hints)}.)".replace("....)", "...)")
+    return message + (here if hints else "")

@@ -340,7 +340,7 @@ class FitRun:
         say(f"{self.model.name} on {cells.nnz:,} cells of {shape}, zeros {zeros}")
         if fitted.gate is not None:
             pairs = " and ".join(map(printable, fitted.gate))
-            say(f"which pairs of {pairs} are active says the gate, not components ({NO_GATE})")
+            say(f"the gate, not the components, says which pairs of {pairs} are active ({NO_GATE})")
         say(self._course())
         say(f"wrote {printable(self.out)}\n\nNext:")
         for line in self._next():

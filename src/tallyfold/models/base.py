@@ -370,7 +370,8 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     def _check_processes(self, number: int) -> None:
         if number > 1 and not self.many_processes:
             raise ParameterError(
-                f"{type(self).__name__} fits in one process only; BPTF and VAE-BPTF in several."
+                f"{type(self).__name__} fits in one process only; BPTF, VAEBPTF and "
+                "Margins in several."
             )
 
     def _check(

@@ -36,7 +36,7 @@ ZEROS = {
 """What empty cells are to a model, in words."""
 
 
-ACTIVE_PAIRS = "said by the gate, so not by components; gate='none' leaves them to these"
+ACTIVE_PAIRS = "the gate says them, not the components; gate='none' leaves them to components"
 HISTOGRAM = "the histogram of all counts"
 
 
