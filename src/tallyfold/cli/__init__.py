@@ -54,6 +54,7 @@ SAID_HERE = {
     "Double the column": "--query \"select *, 2 * COLUMN as doubled from 'FILE'\" "
     "--database :memory: --value doubled, and --scale 1-10 to fit",
     "`sql`": "--query SQL",
+    "`given` must name axes": "--for AXIS=LABEL",
     "`connection_or_uri`": "--database URI",
     "`missing`": "--missing",
     "bad_lines=": "--bad-lines skip",
