@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     from tallyfold.inference.distributed.process_group import ProcessGroup
     from tallyfold.models.base import CountModel
 
-REASONS = {
-    "converged": "converged",
-    "validation": "held-out cells were not predicted better any more",
-    "max_iter": "the limit of iterations (--max-iter allows more)",
-    "interrupted": "interrupted",
-}
-"""Why a fit ended, in words."""
 NO_GATE = "--set gate=none leaves it to them"
 
 
@@ -351,9 +344,12 @@ class FitRun:
         fitted = self.model.fitted_
         if not {"max_iter", "n_components"} & set(self.model.get_params()):
             return f"{self.seconds:.1f} s"
-        ended = REASONS.get(fitted.reason, fitted.reason)
+        from tallyfold.models.card import end_words
+
         iterations = number_of(len(fitted.history), "iteration")
-        return f"{iterations}, {self.seconds:.1f} s, ended by: {ended}"
+        limited = fitted.reason == "max_iter" and "max_iter" in fitted.parameters
+        more = " (--max-iter allows more)" if limited else ""
+        return f"{iterations}, {self.seconds:.1f} s: {end_words(fitted)}{more}"
 
     def _next(self) -> Iterator[str]:
         """Yield commands to try on the model."""

@@ -36,7 +36,8 @@ def checked_tensor(tensor: Any, name: str = "tensor") -> CountTensor:
     if not isinstance(tensor, CountTensor):
         raise ParameterError(
             f"expected a CountTensor; got {type(tensor).__name__} as `{name}`. Make one with "
-            "CountTensor.from_frame(frame, axes=[...]) or tallyfold.read_counts(path, axes=[...])."
+            "CountTensor.from_frame(frame, axes=[...]), CountTensor.from_array(array) or "
+            "tallyfold.read_counts(path, axes=[...])."
         )
     return tensor
 
