@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from tallyfold.data.axis_order import AxisOrder
 from tallyfold.data.hashing import Hashes, label_hashes
 from tallyfold.data.label_search import LetGo, positions_of
 from tallyfold.data.missing import check_present
-from tallyfold.errors import LabelError, ParameterError, ShapeError
+from tallyfold.errors import LabelError, ParameterError, ShapeError, did_you_mean
 
 MAX_LABELS = 2**31 - 1
 """Positions are stored as 32-bit integers, so an axis holds at most this many labels."""
@@ -279,13 +278,18 @@ class Axis:
             ) from error
 
     def _hint(self, unknown: Any) -> str:
-        """Name the label most like an unknown one, among those of about its length, or a few."""
+        """Name the label most like an unknown one, among those of about its length, or a few.
+
+        Of an axis of time, which has no slips of the pen, the first label and the last.
+        """
+        if self._order is not None and self._order.kind == "time" and len(self):
+            return f"It runs from {self.label(0)!r} to {self.label(len(self) - 1)!r}."
         few_texts = isinstance(unknown, str) and len(self) <= _SUGGEST_AMONG
         if few_texts and len(unknown) <= _LONGEST_SHOWN:
             gap = pc.abs(pc.subtract(pc.utf8_length(self._labels), len(unknown)))
             near = self._labels.filter(pc.less_equal(gap, 3)).to_pylist()
-            for close in difflib.get_close_matches(unknown, near, n=1):
-                return f"Did you mean {close!r}?"
+            if meant := did_you_mean(unknown, near):
+                return meant.strip()
         return f"It has {len(self):,} labels such as {listing(python_values(self._labels[:3]))}."
 
 
@@ -293,9 +297,8 @@ def axis_number(axes: Sequence[Axis], name: str) -> int:
     """Return the position of the axis with this name."""
     names = [axis.name for axis in axes]
     if name not in names:
-        close = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise LabelError(f"there is no axis {name!r}; there are {', '.join(names)}.{hint}")
+        meant = did_you_mean(name, names)
+        raise LabelError(f"there is no axis {name!r}; there are {', '.join(names)}.{meant}")
     return names.index(name)
 
 

@@ -37,7 +37,7 @@ from tallyfold.inference.fit.progress import Verbose, shown
 from tallyfold.kernels.arrays import Mask
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
-from tallyfold.models.card import ENDS, amount_words, forecast_words, gate_words, whether_words
+from tallyfold.models.card import amount_words, end_words, forecast_words, gate_words, whether_words
 from tallyfold.models.cells import checked_tensor
 from tallyfold.models.completion import (
     calibrated,
@@ -383,7 +383,8 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     def _check_processes(self, number: int) -> None:
         if number > 1 and not self.many_processes:
             raise ParameterError(
-                f"{type(self).__name__} fits in one process only; BPTF and VAE-BPTF in several."
+                f"{type(self).__name__} fits in one process only; BPTF, VAEBPTF and "
+                "Margins in several."
             )
 
     def _check(
@@ -450,8 +451,7 @@ def _course(model: CountModel) -> str:
     """Return how a fit went: its iterations, their time, and why it ended."""
     fitted = model.fitted_
     seconds = fitted.history[-1].seconds if fitted.history else 0.0
-    ended = ENDS.get(fitted.reason, fitted.reason)
-    return f"{len(fitted.history):,} iterations, {seconds:.1f} s: {ended}"
+    return f"{len(fitted.history):,} iterations, {seconds:.1f} s: {end_words(fitted)}"
 
 
 for _method in [name for name in vars(CountModel) if name.endswith("_request")]:
