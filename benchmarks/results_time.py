@@ -5,7 +5,7 @@
 
 FOLDER holds grocery.parquet, movie_events.parquet, nips.parquet and acl.parquet: a column per axis
 and `count`. Grocery and movie_events are cut into weeks (the first and the last, which are cut
-short, are left out), nips and acl into years. Of households, users of movie_events and authors of
+short, are left out), nips and acl into years. Of households and authors of
 acl every third is taken. Rows are kept in ROWS as they come; the same command goes on.
 """
 
@@ -25,27 +25,34 @@ ORIGINS = 6
 
 
 class Log(NamedTuple):
-    """A data set: its axes, the unit of time, what is thinned by how much, and the horizon."""
+    """A data set: its axes, the unit of time, what is thinned by how much, and the horizon.
+
+    And after how many periods things come back, if they do; and the last whole period, if later
+    ones are cut short.
+    """
 
     axes: tuple[str, ...]
     unit: str
     thinned: str
     every: int
     horizon: int
+    season: int | None = None
+    until: int | None = None
 
 
 LOGS = {
     "grocery": Log(("household", "category", "day"), "week", "household", 3, 4),
     "movie_events": Log(("user", "genre", "day"), "week", "user", 1, 4),
     "nips": Log(("author", "word", "year"), "year", "author", 1, 2),
-    "acl": Log(("author", "venue", "word", "year"), "year", "author", 3, 2),
+    "acl": Log(("author", "venue", "word", "year"), "year", "author", 3, 2, 2, 2024),
 }
 MODELS = {
-    "dynamic": lambda: SharedPast(network="auto"),
-    "smoothed past": lambda: SharedPast(),
-    "moving average": lambda: tf.MovingAverage(),
-    "last value": lambda: tf.LastValue(),
-    "LightGBM on lags": lambda: LaggedBoosting(),
+    "dynamic": lambda log: SharedPast(network="auto"),
+    "smoothed past": lambda log: SharedPast(),
+    "LightGBM on lags": lambda log: LaggedBoosting(),
+    "moving average": lambda log: tf.MovingAverage(),
+    "seasonal naive": lambda log: tf.SeasonalNaive(period=log.season),
+    "last value": lambda log: tf.LastValue(),
 }
 TITLE = "# The next period: what came, and what was expected"
 TEXT = """
@@ -68,6 +75,7 @@ def tensor_of(folder: Path, name: str) -> tf.CountTensor:
     time = log.axes[-1]
     if log.unit == "year":
         frame = frame.assign(**{time: frame[time].astype(int)})
+        frame = frame[frame[time] <= (log.until or np.inf)]
         return tf.CountTensor.from_frame(frame, log.axes, "count", ordered=[time])
     tensor = tf.CountTensor.from_frame(frame, log.axes, "count", bins={time: log.unit})
     inner = tensor.indices[:, -1]
@@ -78,12 +86,12 @@ def tensor_of(folder: Path, name: str) -> tf.CountTensor:
 def run(folder: Path, rows: Path, logs, models, origins: int) -> None:
     """Fit and score what has no rows yet."""
     for name in logs:
-        tensor = tensor_of(folder, name)
+        log, tensor = LOGS[name], tensor_of(folder, name)
         print(name, tensor, flush=True)
         tf.backtest(
             tensor,
-            {label: MODELS[label]() for label in models},
-            horizon=LOGS[name].horizon,
+            {m: MODELS[m](log) for m in models if m != "seasonal naive" or log.season},
+            horizon=log.horizon,
             origins=origins,
             n_cells=8_000,
             folder=rows / name,

@@ -158,7 +158,7 @@ class SeasonStep:
             seasonal = features._replace(log_season_N=season_NK @ value_F[1:])
             return cells.occurrence(numbers.log_zero(seasonal, cells.asked.ahead_N))
 
-        best_F = _uphill(told, centre_F, centre_F, cells.n_filled)
+        best_F = uphill(told, centre_F, centre_F, cells.n_filled)
         score = told(best_F)
         if score > state.rate_score + SEASON_GAIN:
             numbers = state.rates._replace(level=state.rates.level + float(best_F[0]))
@@ -290,13 +290,17 @@ def _best(
 
     centre_F = np.array([getattr(centre, name) for name in names])
     first_F = np.array([getattr(start, name) for name in names])
-    best_F = _uphill(lambda value_F: score(numbers(value_F)), first_F, centre_F, n_cells)
+    best_F = uphill(lambda value_F: score(numbers(value_F)), first_F, centre_F, n_cells)
     best = numbers(best_F)
     return best, score(best)
 
 
-def _uphill(
-    score: Callable[[Floats], float], first_F: Floats, centre_F: Floats, n_cells: float
+def uphill(
+    score: Callable[[Floats], float],
+    first_F: Floats,
+    centre_F: Floats,
+    n_cells: float,
+    tries: int = MOST_TRIES,
 ) -> Floats:
     """Return where a score is best, less a Gaussian prior around a centre."""
 
@@ -310,7 +314,7 @@ def _uphill(
         loss,
         first_F,
         method="Nelder-Mead",
-        options={"maxfev": MOST_TRIES, "xatol": 3e-3, "fatol": 3e-6, "initial_simplex": corners},
+        options={"maxfev": tries, "xatol": 3e-3, "fatol": 3e-6, "initial_simplex": corners},
     )
     return np.round(found.x, 6)
 
