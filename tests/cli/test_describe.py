@@ -50,7 +50,7 @@ def test_a_model_is_described_with_its_gate(run, events, tmp_path):
     said = run("describe", out)
     assert (said.code, said.err) == (0, "")
     assert "model: bptf\n" in said.out
-    assert "gate: author × year\nactive pairs: said by the gate, so not by components" in said.out
+    assert "gate: author × year\nactive pairs: the gate says them, not the components" in said.out
     assert "n_components=2" in said.out
     assert json.loads(run("describe", out, "--json").out)["gate"] == ["author", "year"]
     again = run(*fit, "--out", out, "--overwrite", "--json").out

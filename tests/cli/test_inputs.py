@@ -93,6 +93,13 @@ def test_verbs_ask_databases(run, shop, tensor, folder, tmp_path, monkeypatch):
     assert run("score", folder, *asked, *value, *train).code == 2  # --value is for tables
     odd = json.loads(run("surprise", folder, *asked, *value, "--json").out)
     assert odd["cells"] == tensor.nnz
+    told = run("explain", folder, "--component", "0", *asked, *value, "--json")
+    assert json.loads(told.out)["examples"]
+    assert run("explain", folder, *asked, *value).code == 2  # of one --component
+    edited = run("edit", folder, "--rename", "0=x", *asked, *value, "--out", "edited")
+    assert "score on held-out cells" in edited.out
+    assert run("report", folder, *asked, *value, "--out", "page.html").code == 0
+    assert '"held_out":{' in (tmp_path / "page.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -54,12 +54,14 @@ SAID_HERE = {
     "Double the column": "--query \"select *, 2 * COLUMN as doubled from 'FILE'\" "
     "--database :memory: --value doubled, and --scale 1-10 to fit",
     "`sql`": "--query SQL",
+    "`given` must name axes": "--for AXIS=LABEL",
     "`connection_or_uri`": "--database URI",
     "`missing`": "--missing",
     "bad_lines=": "--bad-lines skip",
     "encoding=": "--encoding NAME",
     "columns=": "--columns A,B,...",
     "again=True": "--again",
+    "model.forecast(N)": "--horizon N",
     "unknown=": "--unknown prior or --unknown AXIS=prior",
     "bins=": "--bin AXIS=UNIT",
     "`bins`": "--bin",
@@ -191,4 +193,5 @@ def _message(error: Warning | Exception | str) -> str:
     message = str(error)
     hints = [option for word, option in SAID_HERE.items() if word in message]
     between = "\n" if getattr(error, "lines", ()) else " "
-    return message + (f"{between}(Here: {', '.join(hints)}.)" if hints else "")
+    here = f"{between}(Here: {', '.join(hints)}.)".replace("....)", "...)")
+    return message + (here if hints else "")

@@ -22,8 +22,8 @@ BAR_WIDTH = 30
 UNORDERED = "looks like times; --ordered {0} says so{1}"
 """What to do with labels that look like times and have no order."""
 ZEROS = {
-    "missing": "the values look like ratings: zeros are missing, unless --zeros observed",
-    "observed": "no ratings: cells without a row are zeros, unless --zeros missing",
+    "missing": "values like ratings: cells without a row are unknown, unless --zeros observed",
+    "observed": "values not like ratings: cells without a row are zeros, unless --zeros missing",
 }
 """What ``--zeros auto`` takes empty cells for, in words."""
 

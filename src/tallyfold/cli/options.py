@@ -99,9 +99,9 @@ READING = {
     "database": Database,
 }
 """The options that say how to read a table of events."""
-FILES_FOR_MODEL = ("value", "count_rows", "bins", "tz", "repeated", "missing", "bad", "delimiter")
-"""Those among them for files of counts whose axes are a model's."""
-READING_FOR_MODEL = (*FILES_FOR_MODEL, "query", "database")
+READING_FOR_MODEL = tuple(
+    name for name in READING if name not in ("axes", "ordered", "min_nonzeros", "top")
+)
 """Those for counts, from files or by a query, whose axes are a model's."""
 
 
