@@ -29,6 +29,7 @@ from tallyfold.errors import (
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import hold_out
 from tallyfold.inference.distributed.agreement import axes_in_words, refuse_differences
+from tallyfold.inference.distributed.own_rows import OwnRows
 from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.inference.fit.checkpoint import Checkpoint, fingerprint, kept_seed
 from tallyfold.inference.fit.loop import Callback, Outcome, Phase, outcome_of, run_loop
@@ -43,6 +44,7 @@ from tallyfold.models.completion import (
     count_switched_off,
     fit_groups,
     head_phases_for,
+    together,
     with_head,
     without_head,
 )
@@ -112,6 +114,14 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     ) -> Sequence[Phase]:
         """Return the phases of a fit to a tensor, of which `cells` are not held out."""
         return self._phases(cells, held_out)
+
+    def _lives_with_cells(self, axes: Sequence[Axis], axis: int) -> bool:
+        """Whether the factors of an axis can be where its cells are, each in one process only."""
+        return False
+
+    def _own_rows(self, tensor: CountTensor) -> OwnRows | None:
+        own = OwnRows.of(tensor, current_group())
+        return own if own and self._lives_with_cells(tensor.axes, own.axis) else None
 
     def _result(
         self, state: Any, phases: Sequence[Phase], axes: Sequence[Axis], cells: TrainingCells
@@ -271,7 +281,8 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         share = self._validation_share()
         zeros = self._observed and self.holds_out_zeros
         train, held_out = hold_out(tensor, share, self._seed, groups_of, zeros)
-        cells = TrainingCells(train)
+        cells = TrainingCells(train, self._own_rows(tensor))
+        del train
         phases = list(self._phases_on(tensor, cells, held_out))
         if self._has_head:
             scale = self.get_params()["scale"]
@@ -283,9 +294,9 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             if error.run.history:
                 good = outcome_of(error.run, phases, "diverged")
                 error.model = self._with()
-                error.model._fitted = self._whole(good, phases, tensor, cells)
+                error.model._fitted = self._whole(good, phases, tensor, cells, given)
             raise
-        self._fitted = self._whole(outcome, phases, tensor, cells)
+        self._fitted = self._whole(outcome, phases, tensor, cells, given)
         told = self._caveat(without_head(outcome))
         if self._has_head and self._fitted.head is None:
             told += " The count head was not trained yet: counts follow the factors' rates."
@@ -303,14 +314,16 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         phases: Sequence[Phase],
         tensor: CountTensor,
         cells: TrainingCells,
+        given: Given,
     ) -> Fitted:
         """Return the result of a fit, not calibrated yet."""
         fitted = self._result(without_head(outcome).state, phases, tensor.axes, cells)
         if self._observed and self.takes_hidden_for_zeros and fitted.occurrence is None:
             # what was fitted is the rate times the share of cells that is not hidden
             fitted = replace(fitted, calibration=Calibration(scale=1 / cells.share))
+        fitted = together(by_size(self._named(fitted)), cells, given.checkpoint)
         return replace(
-            with_head(by_size(self._named(fitted)), outcome, phases),
+            with_head(fitted, outcome, phases),
             history=tuple(outcome.history),
             n_iter=outcome.n_iter,
             reason=outcome.reason,

@@ -167,6 +167,11 @@ class GuidedModel(SweptModel):
             names[-1] = BACKGROUND
         return tuple(names)
 
+    def _lives_with_cells(self, axes: Sequence[Axis], axis: int) -> bool:
+        """Sweeps over all entities can do so, if nothing is known of components before."""
+        asked = self.seeds is not None or self.background or self._guide is not None
+        return not asked and axis not in courses_of(axes, self.smooth)
+
     def _named(self, fitted: Fitted) -> Fitted:
         return replace(fitted, component_names=self.asked_names())
 
