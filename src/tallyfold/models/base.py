@@ -37,7 +37,7 @@ from tallyfold.inference.fit.progress import Verbose, shown
 from tallyfold.kernels.arrays import Mask
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
-from tallyfold.models.card import amount_words, end_words, forecast_words, gate_words, whether_words
+from tallyfold.models.card import amount_words, fit_words, forecast_words, gate_words, whether_words
 from tallyfold.models.cells import checked_tensor
 from tallyfold.models.completion import (
     calibrated,
@@ -115,13 +115,9 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Return the phases of a fit to a tensor, of which `cells` are not held out."""
         return self._phases(cells, held_out)
 
-    def _lives_with_cells(self, axes: Sequence[Axis], axis: int) -> bool:
-        """Whether the factors of an axis can be where its cells are, each in one process only."""
-        return False
-
     def _own_rows(self, tensor: CountTensor) -> OwnRows | None:
-        own = OwnRows.of(tensor, current_group())
-        return own if own and self._lives_with_cells(tensor.axes, own.axis) else None
+        """Return the labels whose factors live in this process alone; None: it has all factors."""
+        return None
 
     def _result(
         self, state: Any, phases: Sequence[Phase], axes: Sequence[Axis], cells: TrainingCells
@@ -215,7 +211,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         decided = self._decided(tensor, Given(checkpoint, every, resume))
         title, seen = type(self).__name__, verbose if current_group().first else False
         decided._log_begin(tensor)
-        with use_device(self._device), shown(seen, title, lambda: _course(decided)) as own:
+        with use_device(self._device), shown(seen, title, lambda: fit_words(decided)) as own:
             given = Given(checkpoint, every, resume, (*callbacks, *own), groups)
             caveat = decided._fit_whole(tensor, given)
         self._fitted = decided.fitted_
@@ -263,7 +259,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         for what, value in chosen.items():
             if value is not None:
                 _log.info("%s: %s: %s", type(self).__name__, what, printable(value))
-        _log.info("%s: fit ended after %s", type(self).__name__, _course(self))
+        _log.info("%s: fit ended after %s", type(self).__name__, fit_words(self))
 
     def _with(self, **parameters: Any) -> Self:
         """Return a model, not fitted, with some parameters changed."""
@@ -445,13 +441,6 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         return {
             n: v.item() if isinstance(v, np.generic) else v for n, v in self.get_params().items()
         }
-
-
-def _course(model: CountModel) -> str:
-    """Return how a fit went: its iterations, their time, and why it ended."""
-    fitted = model.fitted_
-    seconds = fitted.history[-1].seconds if fitted.history else 0.0
-    return f"{len(fitted.history):,} iterations, {seconds:.1f} s: {end_words(fitted)}"
 
 
 for _method in [name for name in vars(CountModel) if name.endswith("_request")]:
