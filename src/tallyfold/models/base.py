@@ -35,6 +35,7 @@ from tallyfold.inference.fit.progress import Verbose, shown
 from tallyfold.kernels.arrays import Mask
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
+from tallyfold.models.card import fit_words
 from tallyfold.models.cells import checked_tensor
 from tallyfold.models.completion import (
     calibrated,
@@ -46,7 +47,7 @@ from tallyfold.models.completion import (
     without_head,
 )
 from tallyfold.models.editing import by_size
-from tallyfold.models.fit_log import course, tell_begin, tell_end
+from tallyfold.models.fit_log import tell_begin, tell_end
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.fitted_model import FittedModel, refuse_y
 from tallyfold.models.memory import TABLES, check_factors_memory, check_memory
@@ -111,13 +112,9 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Return the phases of a fit to a tensor, of which `cells` are not held out."""
         return self._phases(cells, held_out)
 
-    def _lives_with_cells(self, axes: Sequence[Axis], axis: int) -> bool:
-        """Whether the factors of an axis can be where its cells are, each in one process only."""
-        return False
-
     def _own_rows(self, tensor: CountTensor) -> OwnRows | None:
-        own = OwnRows.of(tensor, current_group())
-        return own if own and self._lives_with_cells(tensor.axes, own.axis) else None
+        """Return the labels whose factors live in this process alone; None: it has all factors."""
+        return None
 
     def _result(
         self, state: Any, phases: Sequence[Phase], axes: Sequence[Axis], cells: TrainingCells
@@ -211,7 +208,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         decided = self._decided(tensor, Given(checkpoint, every, resume))
         title, seen = type(self).__name__, verbose if current_group().first else False
         tell_begin(decided, tensor, decided._seed)
-        with use_device(self._device), shown(seen, title, lambda: course(decided)) as own:
+        with use_device(self._device), shown(seen, title, lambda: fit_words(decided)) as own:
             given = Given(checkpoint, every, resume, (*callbacks, *own), groups)
             caveat = decided._fit_whole(tensor, given)
         self._fitted = decided.fitted_

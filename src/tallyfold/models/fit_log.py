@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import printable
 from tallyfold.inference.distributed.process_group import current_group
-from tallyfold.models.card import amount_words, end_words, forecast_words, gate_words, whether_words
+from tallyfold.models.card import amount_words, fit_words, forecast_words, gate_words, whether_words
 
 if TYPE_CHECKING:
     from tallyfold.models.base import CountModel
@@ -36,14 +36,7 @@ def tell_end(model: CountModel) -> None:
     for what, value in chosen.items():
         if value is not None:
             _tell(model, f"{what}: {value}")
-    _tell(model, f"fit ended after {course(model)}")
-
-
-def course(model: CountModel) -> str:
-    """Return how a fit went: its iterations, their time, and why it ended."""
-    fitted = model.fitted_
-    seconds = fitted.history[-1].seconds if fitted.history else 0.0
-    return f"{len(fitted.history):,} iterations, {seconds:.1f} s: {end_words(fitted)}"
+    _tell(model, f"fit ended after {fit_words(model)}")
 
 
 def _tell(model: CountModel, words: str) -> None:
