@@ -94,3 +94,17 @@ def test_update_says_how_well_a_new_period_was_foretold(run, model, tmp_path):
         assert "12: log score" in said
         assert "the 8 periods before" in said
         assert ("think of a new fit" in said) == (name == "odd")
+
+
+def test_forecast_writes_totals_of_labels(run, model, tmp_path):
+    out = tmp_path / "totals.csv"
+    assert run("forecast", model, "--totals", "item", "--horizon", 2, "--out", out).code == 0
+    told = pd.read_csv(out)
+    assert list(told) == ["item", "day", "mean", "low", "high"]
+    assert set(told["day"]) == {12, 13}
+    assert (told["low"] <= told["high"]).all()
+    whole = run("forecast", model, "--totals", "day")
+    assert whole.out.splitlines()[1].startswith("12,")
+    none = run("forecast", model, "--totals", "colour")
+    assert none.code == 2
+    assert "no axis 'colour'" in none.err
