@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tallyfold.evaluation.experiment import Experiment as Experiment
     from tallyfold.evaluation.metrics import METRICS as METRICS
     from tallyfold.evaluation.next_periods import next_periods as next_periods
+    from tallyfold.evaluation.next_totals import next_totals as next_totals
     from tallyfold.evaluation.profiles import components as components
     from tallyfold.evaluation.profiles import profile as profile
     from tallyfold.evaluation.profiles import top as top
@@ -92,6 +93,7 @@ _NAMES = {
     "tallyfold.evaluation.experiment": ["Experiment"],
     "tallyfold.evaluation.metrics": ["METRICS"],
     "tallyfold.evaluation.next_periods": ["next_periods"],
+    "tallyfold.evaluation.next_totals": ["next_totals"],
     "tallyfold.evaluation.profiles": ["components", "profile", "top"],
     "tallyfold.evaluation.search.rank": ["select_rank"],
     "tallyfold.evaluation.search.spaces": ["SPACES"],

@@ -31,10 +31,11 @@
         └── SlowPathWarning         a setting has no fast kernel; says what is slow and why
 """
 
+import difflib
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -181,6 +182,18 @@ class RoundedWarning(TallyfoldWarning):
 
 class SlowPathWarning(TallyfoldWarning):
     """A setting has no fast kernel; the message says what is slow and why."""
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """Return a sentence, after a space, that offers what is most like a word; or nothing.
+
+    Examples
+    --------
+    >>> did_you_mean("monht", ["month", "week"]), did_you_mean("fortnight", ["month", "week"])
+    (" Did you mean 'month'?", '')
+    """
+    near = difflib.get_close_matches(str(word), list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def warn(message: str, category: type[TallyfoldWarning]) -> None:

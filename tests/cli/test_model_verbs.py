@@ -161,7 +161,7 @@ def test_components_of_every_axis_or_one(run, folder, model):
         (("top", "--axis", "word", "--for", "author=Ada Lovelac"), "Did you mean 'Ada Lovelace'?"),
         (("top", "--axis", "word", "--for", "nobody"), "AXIS=LABEL"),
         (("top", "--axis", "word", "--for", "year=MMX"), "such as 2003"),
-        (("top", "--axis", "word", "--for", "word=w01"), "other than the one ranked"),
+        (("top", "--axis", "word", "--for", "word=w01"), "(Here: --for AXIS=LABEL.)"),
         (("top", "--axis", "place"), "no axis 'place'"),
         (("top", "--axis", "word", "--for", "year=2003", "--for", "year=2004"), "given twice"),
         (("profile", "--of", "author=nobody"), "nobody"),

@@ -10,6 +10,7 @@ from tallyfold.cli import PANELS, datasets
 OWN = {
     "--axis": "components shows several axes, or all; top, topics and fold-in work on one",
     "--by": "components orders labels within a component, top beside other labels",
+    "--horizon": "forecast and backtest look one period ahead, what else asks a model none",
     "--holdout": "split and compare hold out a fifth, tune, rank and fit nothing if not told to",
     "--models": "compare fits factors, backtest what remembers earlier periods",
     "--max-words": "a data set of the paper has its own rules for words, which the option replaces",

@@ -14,6 +14,7 @@ from tests.data.ways import (
 
 import tallyfold as tf
 from tallyfold.data.formats import grouping
+from tallyfold.data.formats.files import FORMATS
 from tallyfold.data.missing import MISSING_LABEL
 from tallyfold.errors import CountError, DataError, LabelError, ParameterError
 
@@ -157,8 +158,14 @@ def test_faults_of_several_files_are_said_together(tmp_path):
     with pytest.raises(DataError) as refused:
         tf.read_counts(tmp_path, ["who", "what"], "n")
     told = str(refused.value)
-    assert "b.csv' has 1 rows that do not comply, line 2: nothing; 1 other file has 2 such" in told
-    assert "line 3: x. Write numbers" in told
+    assert "b.csv' has 1 row that does not comply, line 2: nothing; 1 other file has 2 such" in told
+    assert "line 3: x. Write plain numbers" in told
+
+
+def test_lines_are_looked_for_no_further_than_needed(tmp_path):
+    file = tmp_path / "x.csv"
+    file.write_bytes(b"who,what\n,x\n" + b"a,x\n" * 100_000 + b"\xff")
+    assert FORMATS[".csv"].places(str(file), [1]) == ["line 2"]
 
 
 def test_grouping_in_passes_drops_the_same(tmp_path, monkeypatch):

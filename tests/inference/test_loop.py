@@ -399,7 +399,7 @@ def test_a_run_of_another_fit_is_refused(changed, tmp_path, cells):
 
 
 def _damage(folder, change):
-    document, arrays = read_folder(folder, "tallyfold-checkpoint", 3, oldest=3)
+    document, arrays = read_folder(folder, "tallyfold-checkpoint", 4, oldest=4)
     document = {n: v for n, v in document.items() if n not in ("arrays", "checksum")}
     change(document, arrays)
     write_folder(folder, document, arrays)

@@ -63,6 +63,7 @@ def test_the_card_says_whether_chains_agree(three):
     told = f"3 of 40 draws; R-hat of the components' shares {min(wanted_K):.2f} to"
     assert three.card().facts["chains"].startswith(told)
     assert f"chains: {told}" in str(three.card())
+    assert "ended because: all its iterations were made" in str(three.card())
     few = tf.GibbsBPTF(**CHAIN, n_draws=3).fit(TENSOR)
     assert few.card().facts["chains"] == "1 of 3 draws"
     apart = replace_samples(factors, lambda s: s * np.repeat([1, 1, 9], 40)[:, None, None])

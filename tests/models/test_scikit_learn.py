@@ -110,6 +110,27 @@ def test_a_fitted_model_is_known_as_one():
         check_is_fitted(tf.BPTF())
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("fold_in", "take in new cells"),
+        ("partial_fit", "unknown='prior'"),
+        ("transform", r"vectors\(axis\)"),
+        ("predict_proba", r"predictive\(cells\)"),
+        ("components_", r"posterior_.mean\(axis\)"),
+    ],
+)
+def test_methods_of_others_say_what_to_call(name, told):
+    model = tf.BPTF(**QUICK).fit(TENSOR)
+    assert not hasattr(model, name)
+    with pytest.raises(AttributeError, match=f"BPTF has no '{name}'.*{told}"):
+        getattr(model, name)
+    with pytest.raises(AttributeError, match="object has no attribute 'nothing'$"):
+        _ = model.nothing
+    with pytest.raises(tf.errors.NotFittedError, match="is not fitted yet"):
+        _ = tf.BPTF().posterior_
+
+
 def test_what_makes_no_sense_for_a_tensor_is_refused_in_words():
     model = tf.BPTF(**QUICK)
     for call in (lambda: model.fit(TENSOR, [1, 2]), lambda: model.fit(TENSOR).score(TENSOR, [1])):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.processes import fits, heavy, stores
+from tests.processes import fits, heavy, spread, stores
 
 import tallyfold as tf
 from tallyfold.cli import main
@@ -69,6 +69,41 @@ def test_two_processes_decide_what_one_decides_on_a_heavy_tailed_log(name, run_i
     for key, value in alone.items():
         np.testing.assert_allclose(found[key], value, rtol=1e-10, err_msg=f"{name}: {key}")
     np.testing.assert_allclose(found["predicted"], alone["predicted"], rtol=1e-11)
+
+
+def assert_same(file, alone):
+    found = np.load(file)
+    assert set(found) == set(alone)
+    for key, value in alone.items():
+        np.testing.assert_allclose(
+            found[key], value, rtol=1e-11, atol=1e-14, err_msg=f"{file}: {key}"
+        )
+
+
+@pytest.mark.parametrize("number", FITS_IN)
+def test_factors_that_live_with_their_cells_are_those_of_one_process(number, run_in):
+    """Also of a run that one process began, or several that do not see each other's files."""
+    folder, whole = run_in(number), fits.tensor()
+    alone = {name: fits.numbers_of(spread.fitted(name, whole), whole) for name in spread.FITS}
+    for name, numbers in alone.items():
+        assert_same(folder / f"{name}-{number}.npz", numbers)
+    others = [f"{how}-{number}" for how in ("from-1", "not-seen", "in-files")]
+    others += ["mended"] * (number > 2)
+    for name in others:
+        assert_same(folder / f"{name}.npz", alone["spread bptf"])
+    if number > 2:
+        assert_same(folder / "torn-apart.npz", alone["spread bptf, all cells"])
+
+
+@pytest.mark.parametrize("number", FITS_IN)
+def test_one_process_goes_on_with_the_parts_of_several(number, run_in):
+    whole, place = fits.tensor(), run_in(number) / f"stopped-{number}"
+    assert len(spread.files(place)) == number
+    resumed = fits.numbers_of(spread.resumed("spread bptf", whole, place), whole)
+    alone = fits.numbers_of(spread.fitted("spread bptf", whole), whole)
+    for key, value in alone.items():
+        np.testing.assert_allclose(resumed[key], value, rtol=1e-11, err_msg=key)
+    assert spread.files(place) == []
 
 
 def test_processes_read_their_own_ranges_of_a_store_and_leave_what_one_leaves(run_in):

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tests.processes import fits, heavy, quarrels, stores
+from tests.processes import fits, heavy, quarrels, spread, stores
 from tests.processes.test_processes import FITS_IN
 
 import tallyfold as tf
@@ -13,6 +13,7 @@ if __name__ == "__main__":
     with tf.many_processes() as group:
         size = group.size
     fits.main(folder, FITS_IN[size])
+    spread.main(folder)
     if size == 2:
         heavy.main(folder)
         quarrels.main(folder)

@@ -53,13 +53,18 @@ SAID_HERE = {
     "(n_components=)": "--components K",
     "Double the column": "--query \"select *, 2 * COLUMN as doubled from 'FILE'\" "
     "--database :memory: --value doubled, and --scale 1-10 to fit",
+    "pandas.to_datetime(": "--query \"select * from read_csv('FILE', dateformat='%d/%m/%Y')\" "
+    "--database :memory:",
+    "or rename it": "--query \"select * from 'FILE'\" --database :memory: reads JSON too",
     "`sql`": "--query SQL",
+    "`given` must name axes": "--for AXIS=LABEL",
     "`connection_or_uri`": "--database URI",
     "`missing`": "--missing",
     "bad_lines=": "--bad-lines skip",
     "encoding=": "--encoding NAME",
     "columns=": "--columns A,B,...",
     "again=True": "--again",
+    "model.forecast(N)": "--horizon N",
     "unknown=": "--unknown prior or --unknown AXIS=prior",
     "bins=": "--bin AXIS=UNIT",
     "`bins`": "--bin",
@@ -191,4 +196,5 @@ def _message(error: Warning | Exception | str) -> str:
     message = str(error)
     hints = [option for word, option in SAID_HERE.items() if word in message]
     between = "\n" if getattr(error, "lines", ()) else " "
-    return message + (f"{between}(Here: {', '.join(hints)}.)" if hints else "")
+    here = f"{between}(Here: {', '.join(hints)}.)".replace("....)", "...)")
+    return message + (here if hints else "")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tallyfold.cli import model_cells, model_parameters, options
+from tallyfold.cli import model_cells, model_counts, model_parameters, options
 from tallyfold.cli.options import option
 from tallyfold.cli.progress import interruptible, progress
 from tallyfold.cli.terminal import (
@@ -212,6 +212,7 @@ def score(
     train: Train = None,
     metrics: options.Metrics = None,
     unknown: model_cells.UnknownCells = None,
+    horizon: model_cells.Horizon = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Score a model on held-out counts.
@@ -230,13 +231,13 @@ def score(
     """  # noqa: D301
     from tallyfold.models.scoring import ranked_axis
 
-    model = model_cells.load_model(folder)
+    model = model_cells.load_model(folder, horizon)
     if metrics is not None:
         chosen_metrics(metrics, None, has_train=train is not None)
-    test = model_cells.counts_for(model, files, reading)
-    choices = model_cells.unknown_choices(model, unknown, "error", "skip")
-    test = model_cells.known_cells(model, test, choices)
-    cells = None if train is None else model_cells.counts_for(model, train, reading.of_files())
+    test = model_counts.counts_for(model, files, reading)
+    choices = model_counts.unknown_choices(model, unknown, "error", "skip")
+    test = model_counts.known_cells(model, test, choices)
+    cells = model_counts.counts_given(model, train, reading.of_files())
     zeros, has_part = model.zeros_for(cells or test), test.part is not None
     names = chosen_metrics(metrics, zeros, has_train=train is not None, has_part=has_part)
     scores = scored(model, test, names, cells)

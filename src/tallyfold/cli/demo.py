@@ -1,6 +1,7 @@
 """``tallyfold demo``: the library at work on a tensor that needs no download."""
 
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,6 +99,22 @@ def _show_scores(scores: "pd.DataFrame", cells: int) -> None:
     show_frame(title, shown, formats)
 
 
+def whole_labels(labels: Iterable[str], width: int) -> str:
+    """List as many labels as stand in a line, whole, and the first in any case.
+
+    Examples
+    --------
+    >>> whole_labels(["server", "host", "response"], 15)
+    'server, host'
+    """
+    line, *others = labels
+    for label in others:
+        if len(line) + len(label) + 2 > width:
+            break
+        line += f", {label}"
+    return line
+
+
 def _show_components(model: "CountModel", out: "Console") -> None:
     """Print the strongest words and modules of all components."""
     tops = {axis: model.components(axis, top=top) for axis, top in (("word", 9), ("module", 4))}
@@ -106,10 +123,10 @@ def _show_components(model: "CountModel", out: "Console") -> None:
         parts = {axis: top[top["component"] == component] for axis, top in tops.items()}
         share = f"{100 * parts['word']['share'].iloc[0]:.0f} %"
         for axis, part in parts.items():
-            labels = ", ".join(printable(label) for label in part["label"])
-            line = f"{share if axis == 'word' else 'in':>6}  {labels}"
+            head = f"{share if axis == 'word' else 'in':>6}  "
+            labels = whole_labels(map(printable, part["label"]), out.width - len(head))
             style = "" if axis == "word" else "dim"
-            out.print(line, markup=False, overflow="ellipsis", no_wrap=True, style=style)
+            out.print(head + labels, markup=False, no_wrap=True, style=style)
 
 
 def _show_absent(model: "VAEBPTF", test: "CountTensor", out: "Console", top: int = 6) -> None:

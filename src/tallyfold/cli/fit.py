@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     from tallyfold.inference.distributed.process_group import ProcessGroup
     from tallyfold.models.base import CountModel
 
-REASONS = {
-    "converged": "converged",
-    "validation": "held-out cells were not predicted better any more",
-    "max_iter": "the limit of iterations (--max-iter allows more)",
-    "interrupted": "interrupted",
-}
-"""Why a fit ended, in words."""
 NO_GATE = "--set gate=none leaves it to them"
 
 
@@ -340,7 +333,7 @@ class FitRun:
         say(f"{self.model.name} on {cells.nnz:,} cells of {shape}, zeros {zeros}")
         if fitted.gate is not None:
             pairs = " and ".join(map(printable, fitted.gate))
-            say(f"which pairs of {pairs} are active says the gate, not components ({NO_GATE})")
+            say(f"the gate, not the components, says which pairs of {pairs} are active ({NO_GATE})")
         say(self._course())
         say(f"wrote {printable(self.out)}\n\nNext:")
         for line in self._next():
@@ -351,9 +344,12 @@ class FitRun:
         fitted = self.model.fitted_
         if not {"max_iter", "n_components"} & set(self.model.get_params()):
             return f"{self.seconds:.1f} s"
-        ended = REASONS.get(fitted.reason, fitted.reason)
+        from tallyfold.models.card import end_words
+
         iterations = number_of(len(fitted.history), "iteration")
-        return f"{iterations}, {self.seconds:.1f} s, ended by: {ended}"
+        limited = fitted.reason == "max_iter" and "max_iter" in fitted.parameters
+        more = " (--max-iter allows more)" if limited else ""
+        return f"{iterations}, {self.seconds:.1f} s: {end_words(fitted)}{more}"
 
     def _next(self) -> Iterator[str]:
         """Yield commands to try on the model."""

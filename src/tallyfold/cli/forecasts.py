@@ -26,6 +26,10 @@ def forecast(
     horizon: Horizon = 1,
     out: Annotated[str, option("FILE", PREDICTIONS, "--out", "-o")] = STREAM,
     most: Annotated[int, option("N", "How many cells of each period.", "--top", min=1)] = 50,
+    totals: Annotated[
+        str | None,
+        option("AXIS", "Write totals of an axis's labels instead; of time: of periods."),
+    ] = None,
     level: Level = 0.9,
 ) -> None:
     """Write the cells of the next periods with the largest expected counts.
@@ -39,13 +43,19 @@ def forecast(
     [bold]Examples[/]
       tallyfold forecast model --horizon 3 --top 50 --out next.csv
       tallyfold forecast model | head
+      tallyfold forecast model --horizon 3 --totals category
     """  # noqa: D301
     import pyarrow as pa
 
     from tallyfold.evaluation.next_periods import next_periods
+    from tallyfold.evaluation.next_totals import next_totals
 
     check_rows_target(out, [])
-    frame = next_periods(load_model(folder), horizon, top=most, level=level)
+    model = load_model(folder)
+    if totals is None:
+        frame = next_periods(model, horizon, top=most, level=level)
+    else:
+        frame = next_totals(model, horizon, axis=totals, level=level)
     write_tables(iter([pa.Table.from_pandas(frame, preserve_index=False)]), out)
 
 

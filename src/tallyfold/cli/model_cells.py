@@ -2,20 +2,19 @@
 
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tallyfold.cli import model_folder, options
 from tallyfold.cli.files import STREAM, check_rows_target, files_of, write_tables
+from tallyfold.cli.model_counts import counts_for, known_cells, unknown_choices
 from tallyfold.cli.options import Reading, argument, option
-from tallyfold.cli.terminal import number_of, print_json, say, say_aside, say_dropped, show_frame
+from tallyfold.cli.terminal import number_of, print_json, say, say_aside, show_frame
 from tallyfold.errors import LabelError, ParameterError, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from tallyfold.data.axis import Axis
-    from tallyfold.data.tensor import CountTensor
     from tallyfold.models.base import CountModel
     from tallyfold.models.new_cells import TakesNewCells
 
@@ -28,6 +27,8 @@ UnknownCells = Annotated[
     list[str] | None, option("error|skip", UNKNOWN, "--unknown", rich_help_panel="Data")
 ]
 NewFolder = Annotated[str, option("FOLDER", "Where to save the new model.", "--out", "-o")]
+HORIZON = "Know as many periods after the last one, as forecast foretells them."
+Horizon = Annotated[int | None, option("N", HORIZON, min=1)]
 UNKNOWN_OR_PRIOR = "Labels the model does not know: stop, leave out, or take an average one"
 PREDICTIONS = "Parquet, CSV, TSV or JSON lines, by its ending; - for CSV to standard output."
 
@@ -49,96 +50,12 @@ PERIODS_BESIDE, LEAST_BESIDE = 8, 4
 """How many old periods stand beside a new one, and how many there must be to say it is worse."""
 
 
-def load_model(folder: str) -> "CountModel":
-    """Load the model in a folder."""
+def load_model(folder: str, horizon: int | None = None) -> "CountModel":
+    """Load the model in a folder, or what it says of so many periods after its last one, too."""
     from tallyfold.models.storage import load
 
     model: CountModel = load(folder)
-    return model
-
-
-def counts_for(model: "CountModel", files: Sequence[str], reading: Reading) -> "CountTensor":
-    """Read counts on the axes of a model; labels get the types that the model's have."""
-    from tallyfold.data.labels import with_bins_of, with_types_of
-
-    names = [axis.name for axis in model.axes_]
-    with files_of(files) as paths:
-        if reading.query is not None or reading.keywords or (paths and not _holds_axes(paths)):
-            reading.keywords["axes"] = model.axes_
-        tensor = reading.counts(paths)
-    say_dropped(tensor, aside=True)
-    if set(tensor.names) != set(names):
-        raise LabelError(
-            f"the counts must have the model's axes {', '.join(names)}; they have "
-            f"{', '.join(tensor.names)}."
-        )
-    return with_types_of(with_bins_of(tensor, model.axes_), model.axes_)
-
-
-def unknown_choices(model: "CountModel", texts: list[str] | None, *known: str) -> dict[str, str]:
-    """Return for each axis of a model what is done with labels that it does not know."""
-    from tallyfold.models.cells import unknown_by_axis
-
-    return unknown_by_axis(model.axes_, options.choices("--unknown", texts) or "error", known)
-
-
-def known_cells(
-    model: "CountModel", tensor: "CountTensor", choices: dict[str, str], *, prior: bool = False
-) -> "CountTensor":
-    """Leave out cells with labels that the model does not know, and say so; or refuse them.
-
-    On axes whose choice is ``"prior"``, which may be chosen with `prior`, they stay.
-    """
-    import numpy as np
-
-    from tallyfold.models.cells import cell_positions
-
-    asked_M = np.array([choices[axis.name] != "prior" for axis in model.axes_])
-    known_NM = (cell_positions(model.axes_, tensor, "prior") >= 0) | ~asked_M
-    known_N = np.asarray(known_NM.all(axis=1))
-    if known_N.all():
-        return tensor
-    stops_M = np.array([choices[axis.name] == "error" for axis in model.axes_])
-    bad_NM = ~known_NM & stops_M if (~known_NM & stops_M).any() else ~known_NM
-    cell, axis = (int(first[0]) for first in bad_NM.nonzero())
-    name, number = model.axes_[axis].name, int(bad_NM.any(axis=1).sum())
-    label = tensor.axis(name).label(tensor.indices[cell, tensor.axis_number(name)])
-    line = f"{number:,} of {tensor.nnz:,} cells have labels that the model does not know, such as "
-    line += f"{name} {label!r}"
-    if choices[name] == "error":
-        more = ", --unknown prior takes an average label" if prior else ""
-        raise LabelError(
-            f"{line}. --unknown skip leaves them out{more}; --unknown {name}=... is for labels of "
-            f"{name} alone."
-        )
-    say_aside(f"{line}: left out.")
-    if tensor.part is None:
-        return tensor.with_cells(known_N)
-    found = {
-        axis.name: axis.find(tensor.axis(axis.name).labels)[1] | (choices[axis.name] == "prior")
-        for axis in model.axes_
-    }
-    return tensor.sel(**{n: tensor.axis(n).labels.filter(known_D) for n, known_D in found.items()})
-
-
-def _holds_axes(paths: Sequence[str]) -> bool:
-    """Tell whether it is one file that tallyfold wrote, with its axes."""
-    from tallyfold.data.formats.files import FORMATS, ending_of, resolved_files
-    from tallyfold.data.formats.positions import Npz, Tns
-    from tallyfold.data.formats.writing import axes_file
-    from tallyfold.data.store.manifest import is_store
-
-    if len(paths) == 1 and is_store(paths[0]):
-        return True
-    files, _ = resolved_files(list(paths))
-    if len(files) > 1:
-        return False
-    form = FORMATS[ending_of(Path(files[0]))]
-    if isinstance(form, Npz):
-        return True
-    if isinstance(form, Tns):
-        return axes_file(Path(files[0])).exists()
-    return form.axes_of(files[0]) is not None
+    return model if horizon is None else model.forecast(horizon)
 
 
 def predict(
@@ -153,6 +70,7 @@ def predict(
         list[str] | None,
         option("error|prior", UNKNOWN_TO_PREDICT + BY_AXIS, "--unknown"),
     ] = None,
+    horizon: Horizon = None,
     prefix: Annotated[str, option("TEXT", "What the new columns' names begin with.")] = "",
     bins: options.Bins = None,
     tz: options.Tz = None,
@@ -181,7 +99,7 @@ def predict(
     files = files or []
     options.check_source(files, query, database, delimiter)
     check_rows_target(out, files, safe)
-    model = load_model(folder)
+    model = load_model(folder, horizon)
     if not model.fitted_.has_distribution:
         say_aside(f"{model.name} predicts means only: no median, low or high.")
     with (
@@ -241,6 +159,7 @@ def surprise(
         list[str] | None,
         option("error|skip|prior", UNKNOWN_OR_PRIOR + BY_AXIS, "--unknown", rich_help_panel="Data"),
     ] = None,
+    horizon: Horizon = None,
     safe: SafeCells = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -259,13 +178,14 @@ def surprise(
       tallyfold surprise model new.parquet --value count --tail upper --top 50
       tallyfold surprise model new.parquet --value count --tail lower --absent 50
       tallyfold surprise model new.parquet --unknown prior --out ranked.csv
+      tallyfold surprise model july.csv --horizon 1 --absent 50
     """  # noqa: D301
     import pyarrow as pa
 
     from tallyfold.evaluation.surprise import surprise as surprise_of
 
     check_rows_target(out, files, safe)
-    model = load_model(folder)
+    model = load_model(folder, horizon)
     counts = counts_for(model, files, reading)
     asked = unknown_choices(model, unknown, "error", "skip", "prior")
     counts = known_cells(model, counts, asked, prior=True)
@@ -346,8 +266,8 @@ def update(
     For vae-bptf, margins and models of earlier periods: new cells are added to
     sums; nothing is fitted and no old cell is needed. Give each cell once; a file
     that was given before is refused. With observed zeros all cells of new labels
-    that are not listed are zeros, and a new period is taken for whole as it is:
-    how well it was foretold is said beside the periods before it.
+    that are not listed are zeros, and a new period counts as complete: how well
+    it was foretold is said beside the periods before it.
 
     \b
     [bold]Examples[/]
@@ -407,5 +327,5 @@ def save_larger(before: "TakesNewCells", model: "TakesNewCells", out: str) -> No
             told.append(f"{printable(new.name)} has {more}, {len(new):,} in all")
             past = model.fitted_.forecaster
             if past is not None and model.axes_[past.history.axis] is new:
-                told[-1] += ", each taken for whole as it is"
+                told[-1] += " (each counts as complete: add its other rows before you forecast)"
     say(f"wrote {printable(out)}: {'; '.join(told) or 'no label is new'}")

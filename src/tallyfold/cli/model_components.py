@@ -4,15 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tallyfold.cli import model_folder, options
-from tallyfold.cli.model_cells import (
-    Folder,
-    NewFolder,
-    UnknownCells,
-    counts_for,
-    known_cells,
-    load_model,
-    unknown_choices,
-)
+from tallyfold.cli.model_cells import Folder, NewFolder, UnknownCells, load_model
+from tallyfold.cli.model_counts import counts_given, known_cells, unknown_choices
 from tallyfold.cli.options import AsJson, Reading, option
 from tallyfold.cli.terminal import print_json, say, show_frame
 from tallyfold.errors import ParameterError, printable
@@ -71,19 +64,21 @@ def explain(
     """  # noqa: D301
     model = load_model(folder)
     if component is None:
-        if counts or combinations or course:
+        if counts or reading.query or combinations or course:
             raise ParameterError(
-                "--counts, --combinations and --course are of one --component; name it."
+                "--counts, --query, --combinations and --course are of one --component; name it."
             )
         _show_tree(model, as_json)
         return
-    if combinations and not counts:
-        raise ParameterError("--combinations needs --counts FILE, to take examples from.")
+    if combinations and not (counts or reading.query):
+        raise ParameterError(
+            "--combinations needs --counts FILE, or --query, to take examples from."
+        )
     number = component_of(model, component)
     found: dict[str, Any] = {}
-    if counts:
+    if (given := counts_given(model, counts, reading)) is not None:
         choices = unknown_choices(model, unknown, "error", "skip")
-        cells = known_cells(model, counts_for(model, counts, reading), choices)
+        cells = known_cells(model, given, choices)
         axes = None if combinations is None else options.names(combinations)
         found["examples"] = model.examples(number, cells, of=axes, top=most)
     if course is not None:
@@ -155,14 +150,14 @@ def edit(
         [each for text in drop or [] for each in _listed(text)],
     )  # fmt: skip
     with model_folder.held_model_folder(out, overwrite):
-        cells = None if test is None else counts_for(model, test, reading)
+        cells = counts_given(model, test, reading)
         new = model.edit(**asked._asdict(), cells=cells)
         new.save(out)
         model_folder.clear_checkpoint(out)
     done = new.fitted_.edits[-1]
     say(f"wrote {printable(out)}: {printable(done.what)}")
     if done.before is not None:
-        say(f"score on --test: {done.before:.4f} before, {done.after:.4f} after")
+        say(f"score on held-out cells: {done.before:.4f} before, {done.after:.4f} after")
 
 
 def _new_names(texts: Sequence[str] | None) -> dict[int | str, str | None] | None:

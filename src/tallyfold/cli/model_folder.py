@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 CHECKPOINT = "checkpoint"
 """Kept until the fit is done, so that a killed or interrupted one can go on."""
-OURS = ("model.json", "arrays*.safetensors", ".writing-*", ".lock")
+OURS = (
+    "model.json", "arrays*.safetensors", "part-*.safetensors", "large-*", ".writing-*", ".lock",
+)  # fmt: skip
 
 Overwrite = Annotated[bool, option(None, "Replace a model that is in the folder.", "--overwrite")]
 

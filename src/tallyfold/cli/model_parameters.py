@@ -1,6 +1,5 @@
 """Which model, with which parameters: from the command line and from a file."""
 
-import difflib
 import functools
 import json
 import tomllib
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from tallyfold.cli.options import option
 from tallyfold.cli.terminal import say_aside
-from tallyfold.errors import FormatError, ParameterError
+from tallyfold.errors import FormatError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
     from tallyfold.data.tensor import CountTensor
@@ -63,7 +62,8 @@ def chosen_model(name: str | None, config: Path | None, given: Mapping[str, Give
     filed_name, filed = (None, {}) if config is None else parameters_in(config)
     name = name or filed_name or DEFAULT
     if name not in MODELS:
-        raise ParameterError(f"--model must be one of {', '.join(MODELS)}; got {name!r}.")
+        meant = did_you_mean(name, MODELS)
+        raise ParameterError(f"--model must be one of {', '.join(MODELS)}; got {name!r}.{meant}")
     kind = MODELS[name]
     known = kind().get_params()
     parameters = {}
@@ -216,8 +216,7 @@ def _readings(value: Any) -> Iterator[Any]:
 
 def unknown_parameter(key: str, where: str, model: str, known: list[str]) -> ParameterError:
     """Return an error that names the parameters there are, the most similar first."""
-    close = difflib.get_close_matches(key, known, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    meant = did_you_mean(key, known)
     return ParameterError(
-        f"{key!r} ({where}) is no parameter of {model}.{hint} There are {', '.join(known)}."
+        f"{key!r} ({where}) is no parameter of {model}.{meant} There are {', '.join(known)}."
     )

@@ -6,8 +6,9 @@ from rich.filesize import decimal
 
 from tallyfold.cli import options
 from tallyfold.cli.compare import Train
-from tallyfold.cli.model_cells import Folder, Level, counts_for, load_model
+from tallyfold.cli.model_cells import Folder, Level, load_model
 from tallyfold.cli.model_components import Component, component_of
+from tallyfold.cli.model_counts import counts_given
 from tallyfold.cli.options import AsJson, option
 from tallyfold.cli.terminal import print_json, say, show_frame
 from tallyfold.errors import ParameterError, printable
@@ -108,8 +109,8 @@ def top(
     """Show the labels of which most is predicted beside some given ones.
 
     mean is the predicted count of a cell, averaged over the axes that are not
-    given, zeros included where these are observed; sd is the standard deviation
-    that comes from the factors.
+    given, zeros included where these are observed. sd is what the uncertainty of the
+    factors makes of it, no more: next to nothing where other parts decide.
 
     \b
     [bold]Examples[/]
@@ -188,7 +189,7 @@ def profile(
         say("\nThis model has no posterior: low and high are the mean.")
 
 
-@options.with_reading(*options.FILES_FOR_MODEL)
+@options.with_reading(*options.READING_FOR_MODEL)
 def report(
     folder: Folder,
     reading: options.Reading,
@@ -203,8 +204,9 @@ def report(
 
     It shows the components, what is strongest in each on every axis with 90 %
     intervals, the profile of any label, and how far to trust the fit. With
-    --train it has examples of each component, with --test scores. The data
-    options say how to read these files; the axes are the model's.
+    --train it has examples of each component, with --test, or --query in its
+    place, scores. The data options say how to read counts; the axes are the
+    model's.
 
     \b
     [bold]Examples[/]
@@ -218,16 +220,13 @@ def report(
     known = [axis.name for axis in model.axes_]
     if axes is not None and set(options.names(axes)) != set(known):
         raise ParameterError(f"--axes must be the model's, {','.join(known)}; got {axes!r}.")
-    tensors = {
-        name: None if files is None else counts_for(model, files, reading)
-        for name, files in (("test", test), ("train", train))
-    }
     file = write_report(
         model,
         out,
+        test=counts_given(model, test, reading),
+        train=counts_given(model, train, reading.of_files()),
         title=title,
         announce=lambda name: say(f"Fitting {name}, to compare ..."),
-        **tensors,
     )
     say(f"wrote {printable(file)} ({decimal(file.stat().st_size)})")
     if show:

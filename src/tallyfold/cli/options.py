@@ -79,8 +79,10 @@ DATABASE = (
     ":memory: for a query of files, such as select * from 'x.csv'."
 )
 Database = Annotated[str | None, _data("URI", DATABASE)]
-DELIMITER = "What separates the columns of a CSV file, if not a comma."
-Delimiter = Annotated[str | None, _data("SIGN", DELIMITER)]
+DELIMITER = r"What separates the columns of a CSV file, if not a comma; \t is a tab."
+Delimiter = Annotated[
+    str | None, _data("SIGN", DELIMITER, callback=lambda sign: "\t" if sign == r"\t" else sign)
+]
 
 READING = {
     "axes": Axes,
@@ -99,9 +101,9 @@ READING = {
     "database": Database,
 }
 """The options that say how to read a table of events."""
-FILES_FOR_MODEL = ("value", "count_rows", "bins", "tz", "repeated", "missing", "bad", "delimiter")
-"""Those among them for files of counts whose axes are a model's."""
-READING_FOR_MODEL = (*FILES_FOR_MODEL, "query", "database")
+READING_FOR_MODEL = tuple(
+    name for name in READING if name not in ("axes", "ordered", "min_nonzeros", "top")
+)
 """Those for counts, from files or by a query, whose axes are a model's."""
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tallyfold.cli import model_folder, options
-from tallyfold.cli.model_cells import Folder, counts_for, load_model
+from tallyfold.cli.model_cells import Folder, load_model
+from tallyfold.cli.model_counts import counts_for
 from tallyfold.cli.options import option
 from tallyfold.cli.progress import check_targets, interruptible, progress
 from tallyfold.cli.search import FIGURES

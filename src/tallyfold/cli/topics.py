@@ -3,7 +3,8 @@
 from typing import Annotated, Any
 
 from tallyfold.cli import options
-from tallyfold.cli.model_cells import Folder, counts_for, load_model
+from tallyfold.cli.model_cells import Folder, load_model
+from tallyfold.cli.model_counts import counts_for
 from tallyfold.cli.model_tables import By, Relevance
 from tallyfold.cli.options import option
 from tallyfold.cli.terminal import print_json, say, show_frame

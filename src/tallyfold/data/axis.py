@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -14,14 +13,17 @@ import pyarrow.compute as pc
 
 from tallyfold.data.axis_order import AxisOrder
 from tallyfold.data.hashing import Hashes, label_hashes
+from tallyfold.data.label_search import LetGo, positions_of
 from tallyfold.data.missing import check_present
-from tallyfold.errors import LabelError, ParameterError, ShapeError
+from tallyfold.errors import LabelError, ParameterError, ShapeError, did_you_mean
 
 MAX_LABELS = 2**31 - 1
 """Positions are stored as 32-bit integers, so an axis holds at most this many labels."""
 
 _SUGGEST_AMONG = 20_000
 _FEW = 8
+_RARE = 100
+"""Labels are looked for one by one if this many times as many are there."""
 _LONGEST_SHOWN = 60
 
 
@@ -56,12 +58,14 @@ class Axis:
     ['2024-04', '2024-05']
     """
 
-    __slots__ = ("_hashes", "_labels", "_name", "_order")
+    __slots__ = ("_ascending", "_hashes", "_labels", "_let_go", "_name", "_order")
 
     def __init__(self, name: str, labels: Any, order: AxisOrder | None = None) -> None:
         self._name, self._order = checked_name(name), checked_order(order, name)
         self._labels = plain_labels(labels, axis=name)
         self._hashes: Hashes | None = None
+        self._let_go: LetGo
+        self._ascending, self._let_go = False, None
         check_size(name, len(self._labels))
         if pc.count_distinct(self._labels).as_py() < len(self._labels):
             table = pc.value_counts(self._labels)
@@ -72,11 +76,22 @@ class Axis:
             )
 
     @classmethod
-    def of_distinct(cls, name: str, labels: pa.Array, order: AxisOrder | None = None) -> Axis:
-        """Make an axis of plain labels already known to be distinct, without checking again."""
+    def of_distinct(
+        cls,
+        name: str,
+        labels: pa.Array,
+        order: AxisOrder | None = None,
+        ascending: bool = False,
+        let_go: LetGo = None,
+    ) -> Axis:
+        """Make an axis of plain labels already known to be distinct, without checking again.
+
+        Labels known to be `ascending` are looked up without reading all of them; `let_go` frees the
+        memory of those that were read from a file.
+        """
         axis = cls.__new__(cls)
         axis._name, axis._labels, axis._hashes = checked_name(name), labels, None
-        axis._order = order
+        axis._order, axis._ascending, axis._let_go = order, ascending, let_go
         check_size(name, len(labels))
         return axis
 
@@ -134,6 +149,9 @@ class Axis:
     def find(self, labels: Iterable[Any]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
         """Return the position of each label (-1 where unknown), and whether it is known."""
         asked = self._in_own_type(labels)
+        if self._ascending and len(asked) * _RARE < len(self):
+            found = positions_of(asked, self._labels, self._let_go)
+            return found, found >= 0
         if len(asked) <= _FEW:  # looking through the labels is quicker than hashing all of them
             found = np.array([pc.index(self._labels, one).as_py() for one in asked], np.int32)
             return found, found >= 0
@@ -224,6 +242,9 @@ class Axis:
             return NotImplemented
         return self._name == other._name and bool(self._labels.equals(other._labels))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Axis.of_distinct, (self._name, self._labels, self._order, self._ascending)
+
     def __hash__(self) -> int:
         return hash((self._name, len(self._labels)))
 
@@ -257,13 +278,18 @@ class Axis:
             ) from error
 
     def _hint(self, unknown: Any) -> str:
-        """Name the label most like an unknown one, among those of about its length, or a few."""
+        """Name the label most like an unknown one, among those of about its length, or a few.
+
+        Of an axis of time, which has no slips of the pen, the first label and the last.
+        """
+        if self._order is not None and self._order.kind == "time" and len(self):
+            return f"It runs from {self.label(0)!r} to {self.label(len(self) - 1)!r}."
         few_texts = isinstance(unknown, str) and len(self) <= _SUGGEST_AMONG
         if few_texts and len(unknown) <= _LONGEST_SHOWN:
             gap = pc.abs(pc.subtract(pc.utf8_length(self._labels), len(unknown)))
             near = self._labels.filter(pc.less_equal(gap, 3)).to_pylist()
-            for close in difflib.get_close_matches(unknown, near, n=1):
-                return f"Did you mean {close!r}?"
+            if meant := did_you_mean(unknown, near):
+                return meant.strip()
         return f"It has {len(self):,} labels such as {listing(python_values(self._labels[:3]))}."
 
 
@@ -271,9 +297,8 @@ def axis_number(axes: Sequence[Axis], name: str) -> int:
     """Return the position of the axis with this name."""
     names = [axis.name for axis in axes]
     if name not in names:
-        close = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise LabelError(f"there is no axis {name!r}; there are {', '.join(names)}.{hint}")
+        meant = did_you_mean(name, names)
+        raise LabelError(f"there is no axis {name!r}; there are {', '.join(names)}.{meant}")
     return names.index(name)
 
 

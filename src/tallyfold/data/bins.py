@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import difflib
 import functools
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from tallyfold.data.axis_order import AxisOrder
 from tallyfold.data.problems import ALL_ROWS, SHOWN, Problem, Problems, RowNumbers
 from tallyfold.data.time_units import CYCLE_STARTS, CYCLES, UNITS, bin_start, unit_of, written
 from tallyfold.data.zones import checked_zone, local_times
-from tallyfold.errors import LabelError, ParameterError
+from tallyfold.errors import LabelError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
     from tallyfold.data.time_units import Bins
@@ -32,7 +31,10 @@ TIME_WANTED = (
 TIME_REMEDY = "Turn it into dates first."
 BINNED_WANTED = "column {!r} is cut by {}, so it must hold times, or labels of such bins"
 BINNED_REMEDY = "Go back to the times, or cut by the unit of the labels ({} is not told from them)."
-NO_TIME_REMEDY = "Mend those rows, or leave them out with bad='drop'."
+NO_TIME_REMEDY = (
+    "Mend those rows (pandas.to_datetime(column, format='%d/%m/%Y') reads other forms, unit='s' "
+    "seconds since 1970), or leave them out with bad='drop'."
+)
 
 _DATE = (
     r"[1-9]\d{3}-((0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)"
@@ -91,11 +93,9 @@ def _check_units(name: str, units: Any) -> None:
     listed = [units] if isinstance(units, str) or not isinstance(units, Sequence) else list(units)
     for unit in listed:
         if unit not in _ALL_BINS:
-            near = difflib.get_close_matches(str(unit), _ALL_BINS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
             raise ParameterError(
                 f"`bins` of {name!r} must be one of {', '.join(_ALL_BINS)}, or a list of several; "
-                f"got {unit!r}.{hint}"
+                f"got {unit!r}.{did_you_mean(unit, _ALL_BINS)}"
             )
     if not listed or len(set(listed)) < len(listed):
         raise ParameterError(

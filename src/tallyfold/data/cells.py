@@ -21,7 +21,8 @@ MAX_COUNT = 2**53 - 1
 COUNT_REMEDY = "Leave those rows out with missing='drop', or fill in their counts."
 FRACTION_REMEDY = "If they are amounts, not counts, choose a unit in which they are whole."
 HALVES_REMEDY = (
-    f"{FRACTION_REMEDY} Double the column: half stars from 0.5 to 5 are counts on scale=(1, 10)."
+    f"{FRACTION_REMEDY} Double the column if they are halves: stars from 0.5 to 5 are counts on "
+    "scale=(1, 10)."
 )
 NEGATIVE_REMEDY = "A count cannot be negative: aggregate corrections first, or drop them."
 LARGE_REMEDY = "Larger counts are not exact in floating point: use a coarser unit."

@@ -12,7 +12,7 @@ from tallyfold.data.axis_order import AxisOrder, Ordered
 from tallyfold.data.bins import checked_bins
 from tallyfold.data.declared_order import checked_ordered
 from tallyfold.data.time_units import Bins
-from tallyfold.errors import LabelError, ParameterError, ShapeError
+from tallyfold.errors import LabelError, ParameterError, ShapeError, did_you_mean
 
 REPEATED = ("sum", "error", "mean", "last", "max")
 """How rows of the same cell are put together."""
@@ -176,4 +176,5 @@ def check_columns(wanted: Sequence[str], columns: Sequence[str]) -> None:
     if missing:
         raise LabelError(
             f"the table has no column {listing(missing)}; it has {listing(list(columns), 20)}."
+            f"{did_you_mean(missing[0], columns)}"
         )

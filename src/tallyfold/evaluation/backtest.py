@@ -17,9 +17,10 @@ from tallyfold.data.period_cells import PeriodCells, period_cells
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import DataError, ParameterError, StorageError, TallyfoldError
 from tallyfold.evaluation.fit_and_score import fit_whole
-from tallyfold.evaluation.period_scores import period_scores
+from tallyfold.evaluation.period_scores import label_scores, period_scores
 from tallyfold.evaluation.row_folder import Row, RowFolder
-from tallyfold.kernels.arrays import Ints
+from tallyfold.inference.past.totals import learned_totals
+from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.models.base import CountModel
 from tallyfold.models.expected import checked_model, checked_tensor
 from tallyfold.models.parameters import check_parameters, integer
@@ -115,7 +116,10 @@ def backtest(
         ``"total"``, log scores per cell with a count; of the period's total what came and was
         expected (``"period actual"``, ``"period mean"``, ``"period low"`` and ``"period high"``
         of an 80 % interval, ``"period inside"``), ``"period crps"`` and ``"period absolute
-        error"``. A model that failed has one row with its error.
+        error"``. Of the totals of single labels ``"label crps"``, ``"label absolute error"`` (of
+        the median) and ``"label inside"`` (the share inside 80 % intervals), with the name of their
+        axis in the place of a set of cells; see `next_totals`. A model that failed has one row with
+        its error.
 
     Examples
     --------
@@ -254,6 +258,10 @@ class _Past(NamedTuple):
             yield about | {"error": str(problem)}
 
     def _scored(self, origin: int, model: CountModel, about: Row) -> Iterator[Row]:
+        forecaster = model.fitted_.forecaster
+        assert forecaster is not None
+        others = range(len(self.tensor.axes) - 1) if forecaster.rates is not None else ()
+        totals = [learned_totals(forecaster, other) for other in others]
         for ahead in range(1, self.horizon + 1):
             step = origin + ahead
             if not np.any(self.step_D == step):  # no label, so no count at all: a gap
@@ -266,6 +274,23 @@ class _Past(NamedTuple):
             period["new_labels"] = cells.n_new_labels
             for score in period_scores(model, self._on_axes_of(model, cells), ahead):
                 yield period | score._asdict()
+            if totals:
+                names, actual = self._label_totals(model, step)
+                for score in label_scores(forecaster, totals, names, actual, ahead):
+                    yield period | score._asdict()
+
+    def _label_totals(self, model: CountModel, step: int) -> tuple[list[str], list[Floats]]:
+        """Return the totals of a model's labels in a period, by axis, and the axes' names."""
+        now_N = self.step_D[self.tensor.indices[:, self.axis]] == step
+        cells_NM, counts_N = self.tensor.indices[now_N], self.tensor.counts[now_N]
+        names, found = [], []
+        for number, axis in enumerate(self.tensor.axes):
+            if number != self.axis:
+                place_D, known_D = axis.find(model.axes_[number].labels)
+                total_D = np.bincount(cells_NM[:, number], counts_N, len(axis))
+                names.append(axis.name)
+                found.append(np.where(known_D, total_D[place_D], 0.0))
+        return names, found
 
     def _on_axes_of(self, model: CountModel, cells: PeriodCells) -> PeriodCells:
         """Return cells by their positions on a model's axes."""

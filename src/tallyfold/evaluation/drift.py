@@ -89,8 +89,7 @@ def _remembered(ahead: FittedModel, history: History) -> CountTensor:
     order = np.argsort(history.step_D, kind="stable")
     place_E = order[np.searchsorted(history.step_D[order], table.step_E)]
     indices_EM = np.insert(others_EK, history.axis, place_E, axis=1).astype(np.int32)
-    counts_E = np.rint(np.exp(table.sums_E2[:, 1] / table.sums_E2[:, 0])).astype(np.int64)
     axes = list(ahead.axes_)
     known = axes[history.axis]
     axes[history.axis] = known.take(np.arange(len(known) - 1))
-    return CountTensor(axes, indices_EM, counts_E)
+    return CountTensor(axes, indices_EM, history.counts_E)

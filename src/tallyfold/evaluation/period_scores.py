@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tallyfold.data.period_cells import PeriodCells
+from tallyfold.kernels.arrays import Ints
 from tallyfold.models.fitted_model import FittedModel
-from tallyfold.posterior.forecaster import NO_SPREAD
+from tallyfold.posterior.forecaster import NO_SPREAD, Forecaster
+from tallyfold.posterior.past_totals import PastTotals, labels_asked
 from tallyfold.probability.distribution import CountDistribution
 
 Floats = npt.NDArray[np.float64]
@@ -18,6 +20,7 @@ Mask = npt.NDArray[np.bool_]
 
 DRAWS = 2_000
 """Totals drawn of a period, for its interval and its CRPS."""
+DRAWS_OF_LABELS = 200
 LEVEL = 0.8
 """The share of totals that intervals should cover."""
 COMBINATIONS = ("all", "seen", "new")
@@ -96,6 +99,59 @@ def period_scores(model: FittedModel, cells: PeriodCells, ahead: int) -> Iterato
     found = {**total._asdict(), "absolute error": off, "inside": inside}
     for metric, value in found.items():
         yield Score("all", f"period {metric}", float(value), float(cells.n_filled))
+
+
+def label_scores(
+    forecaster: Forecaster, totals: Sequence[PastTotals], names: Sequence[str],
+    actual: Sequence[Floats], ahead: int,
+) -> Iterator[Score]:  # fmt: skip
+    """Yield the scores of the totals of labels: one set of labels for each axis but that of time.
+
+    Parameters
+    ----------
+    forecaster, totals
+        What tells totals, by axis.
+    names, actual
+        The names of those axes, and what their labels had in the period, by position.
+    ahead
+        How many periods after the last one the model knows.
+    """
+    history = forecaster.history
+    for past, name, actual_D in zip(totals, names, actual, strict=True):
+        label_L = np.unique(history.totals[1 + past.axis].key_E)
+        asked = labels_asked(history, past.axis, label_L, history.n_periods - 1, ahead)
+        told, actual_L = past.distribution(history, asked), actual_D[label_L]
+        draws_RL = np.sort(told.sample(np.random.default_rng(ahead), DRAWS_OF_LABELS), axis=0)
+        values = {
+            "absolute error": float(np.abs(actual_L - told.quantile(0.5)).mean()),
+            "crps": crps_of(draws_RL, actual_L),
+            "inside": share_inside(*told.below(actual_L)),
+        }
+        for metric, value in values.items():
+            yield Score(name, f"label {metric}", value, float(np.sum(actual_L > 0)))
+
+
+def crps_of(draws_RL: Floats | Ints, actual_L: Floats) -> float:
+    """Return the mean continuous ranked probability score of sorted draws, unbiased."""
+    n = len(draws_RL)
+    apart_L = (2 * np.arange(n) - n + 1) @ draws_RL / (n * (n - 1))
+    return float(np.mean(np.abs(draws_RL - actual_L).mean(axis=0) - apart_L))
+
+
+def share_inside(less_L: Floats, upto_L: Floats) -> float:
+    """Return the share of whole numbers inside of intervals, where such can have no exact level.
+
+    A number on the edge, of which a part of the probability is inside, counts that part: of numbers
+    that come as they are told, `LEVEL` are inside.
+
+    Examples
+    --------
+    >>> share_inside(np.array([0.0, 0.5, 0.95]), np.array([0.2, 0.6, 1.0])).__round__(6)
+    0.5
+    """
+    low, high = (1 - LEVEL) / 2, (1 + LEVEL) / 2
+    inside_L = np.clip(np.minimum(upto_L, high) - np.maximum(less_L, low), 0, None)
+    return float(np.mean(inside_L / np.maximum(upto_L - less_L, 1e-12)))
 
 
 def _log_some(log_zero_C: Floats) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -23,12 +22,12 @@ from tallyfold.errors import (
     DivergedError,
     InterruptedWarning,
     ParameterError,
-    printable,
     warn,
 )
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.cells.validation import hold_out
 from tallyfold.inference.distributed.agreement import axes_in_words, refuse_differences
+from tallyfold.inference.distributed.own_rows import OwnRows
 from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.inference.fit.checkpoint import Checkpoint, fingerprint, kept_seed
 from tallyfold.inference.fit.loop import Callback, Outcome, Phase, outcome_of, run_loop
@@ -36,25 +35,25 @@ from tallyfold.inference.fit.progress import Verbose, shown
 from tallyfold.kernels.arrays import Mask
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
-from tallyfold.models.card import ENDS, amount_words, forecast_words, gate_words, whether_words
+from tallyfold.models.card import fit_words
 from tallyfold.models.cells import checked_tensor
 from tallyfold.models.completion import (
     calibrated,
     count_switched_off,
     fit_groups,
     head_phases_for,
+    together,
     with_head,
     without_head,
 )
 from tallyfold.models.editing import by_size
+from tallyfold.models.fit_log import tell_begin, tell_end
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.fitted_model import FittedModel, refuse_y
 from tallyfold.models.memory import TABLES, check_factors_memory, check_memory
 from tallyfold.models.parameters import VERBOSE, RulesOfFields, check_parameters, integer
 from tallyfold.models.record import Record
 from tallyfold.posterior.predictive import Calibration
-
-_log = logging.getLogger("tallyfold")
 
 
 class Given(NamedTuple):
@@ -112,6 +111,10 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     ) -> Sequence[Phase]:
         """Return the phases of a fit to a tensor, of which `cells` are not held out."""
         return self._phases(cells, held_out)
+
+    def _own_rows(self, tensor: CountTensor) -> OwnRows | None:
+        """Return the labels whose factors live in this process alone; None: it has all factors."""
+        return None
 
     def _result(
         self, state: Any, phases: Sequence[Phase], axes: Sequence[Axis], cells: TrainingCells
@@ -204,12 +207,12 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self._check(tensor, every, checkpoint, resume)
         decided = self._decided(tensor, Given(checkpoint, every, resume))
         title, seen = type(self).__name__, verbose if current_group().first else False
-        decided._log_begin(tensor)
-        with use_device(self._device), shown(seen, title, lambda: _course(decided)) as own:
+        tell_begin(decided, tensor, decided._seed)
+        with use_device(self._device), shown(seen, title, lambda: fit_words(decided)) as own:
             given = Given(checkpoint, every, resume, (*callbacks, *own), groups)
             caveat = decided._fit_whole(tensor, given)
         self._fitted = decided.fitted_
-        decided._log_end()
+        tell_end(decided)
         count_switched_off(self._fitted)
         if caveat is not None:
             warn(
@@ -232,29 +235,6 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
 
         return self._with(random_state=current_group().broadcast(draw))
 
-    def _log_begin(self, tensor: CountTensor) -> None:
-        if current_group().first:
-            shape = " x ".join(f"{axis.name} {len(axis):,}" for axis in tensor.axes)
-            zeros, seed = self.zeros_for(tensor), self._seed
-            told = f"fit to {tensor.nnz:,} cells of {shape}, zeros {zeros}, seed {seed}"
-            _log.info("%s: %s", type(self).__name__, printable(told))
-
-    def _log_end(self) -> None:
-        if not current_group().first:
-            return
-        fitted = self.fitted_
-        chosen = {
-            "gate": gate_words(self),
-            "whether there is a count": whether_words(fitted),
-            "how many": amount_words(fitted),
-            "forecasts": forecast_words(fitted),
-            "validation score": fitted.validation_score,
-        }
-        for what, value in chosen.items():
-            if value is not None:
-                _log.info("%s: %s: %s", type(self).__name__, what, printable(value))
-        _log.info("%s: fit ended after %s", type(self).__name__, _course(self))
-
     def _with(self, **parameters: Any) -> Self:
         """Return a model, not fitted, with some parameters changed."""
         return type(self)(**(self.get_params() | parameters))
@@ -271,7 +251,8 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         share = self._validation_share()
         zeros = self._observed and self.holds_out_zeros
         train, held_out = hold_out(tensor, share, self._seed, groups_of, zeros)
-        cells = TrainingCells(train)
+        cells = TrainingCells(train, self._own_rows(tensor))
+        del train
         phases = list(self._phases_on(tensor, cells, held_out))
         if self._has_head:
             scale = self.get_params()["scale"]
@@ -283,9 +264,9 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             if error.run.history:
                 good = outcome_of(error.run, phases, "diverged")
                 error.model = self._with()
-                error.model._fitted = self._whole(good, phases, tensor, cells)
+                error.model._fitted = self._whole(good, phases, tensor, cells, given)
             raise
-        self._fitted = self._whole(outcome, phases, tensor, cells)
+        self._fitted = self._whole(outcome, phases, tensor, cells, given)
         told = self._caveat(without_head(outcome))
         if self._has_head and self._fitted.head is None:
             told += " The count head was not trained yet: counts follow the factors' rates."
@@ -303,14 +284,16 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         phases: Sequence[Phase],
         tensor: CountTensor,
         cells: TrainingCells,
+        given: Given,
     ) -> Fitted:
         """Return the result of a fit, not calibrated yet."""
         fitted = self._result(without_head(outcome).state, phases, tensor.axes, cells)
         if self._observed and self.takes_hidden_for_zeros and fitted.occurrence is None:
             # what was fitted is the rate times the share of cells that is not hidden
             fitted = replace(fitted, calibration=Calibration(scale=1 / cells.share))
+        fitted = together(by_size(self._named(fitted)), cells, given.checkpoint)
         return replace(
-            with_head(by_size(self._named(fitted)), outcome, phases),
+            with_head(fitted, outcome, phases),
             history=tuple(outcome.history),
             n_iter=outcome.n_iter,
             reason=outcome.reason,
@@ -370,7 +353,8 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     def _check_processes(self, number: int) -> None:
         if number > 1 and not self.many_processes:
             raise ParameterError(
-                f"{type(self).__name__} fits in one process only; BPTF and VAE-BPTF in several."
+                f"{type(self).__name__} fits in one process only; BPTF, VAEBPTF and "
+                "Margins in several."
             )
 
     def _check(
@@ -431,14 +415,6 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         return {
             n: v.item() if isinstance(v, np.generic) else v for n, v in self.get_params().items()
         }
-
-
-def _course(model: CountModel) -> str:
-    """Return how a fit went: its iterations, their time, and why it ended."""
-    fitted = model.fitted_
-    seconds = fitted.history[-1].seconds if fitted.history else 0.0
-    ended = ENDS.get(fitted.reason, fitted.reason)
-    return f"{len(fitted.history):,} iterations, {seconds:.1f} s: {ended}"
 
 
 for _method in [name for name in vars(CountModel) if name.endswith("_request")]:

@@ -115,6 +115,9 @@ class BPTF(GuidedModel):
     def _plain_parameters(self) -> dict[str, Any]:
         return super()._plain_parameters() | {"gate": plain_gate(self.gate)}
 
+    def _lives_with_cells(self, axes: Sequence[Axis], axis: int) -> bool:
+        return self.gate == "none" and super()._lives_with_cells(axes, axis)
+
     def _phases_on(
         self, tensor: CountTensor, cells: TrainingCells, held_out: CountTensor | None
     ) -> Sequence[Phase]:

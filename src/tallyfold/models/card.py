@@ -36,8 +36,22 @@ ZEROS = {
 """What empty cells are to a model, in words."""
 
 
-ACTIVE_PAIRS = "said by the gate, so not by components; gate='none' leaves them to these"
+ACTIVE_PAIRS = "the gate says them, not the components; gate='none' leaves them to components"
 HISTOGRAM = "the histogram of all counts"
+
+
+def end_words(fitted: Fitted) -> str:
+    """Say why a fit ended; one of a set length, such as a chain, ends as it should."""
+    if fitted.reason == "max_iter" and "max_iter" not in fitted.parameters:
+        return "all its iterations were made"
+    return ENDS.get(fitted.reason, fitted.reason)
+
+
+def fit_words(model: FittedModel) -> str:
+    """Return how a fit went: its iterations, their time, and why it ended."""
+    fitted = model.fitted_
+    seconds = fitted.history[-1].seconds if fitted.history else 0.0
+    return f"{len(fitted.history):,} iterations, {seconds:.1f} s: {end_words(fitted)}"
 
 
 class Card:
@@ -93,7 +107,7 @@ def facts_of(model: FittedModel) -> dict[str, Any]:
         "parameters": fitted.parameters,
         "seed": fitted.parameters.get("random_state"),
         "iterations": len(fitted.history),
-        "ended because": ENDS.get(fitted.reason, fitted.reason),
+        "ended because": end_words(fitted),
         "seconds": fitted.history[-1].seconds if fitted.history else None,
         "validation score": fitted.validation_score,
         "data": {"fingerprint": record.data, "cells": record.cells, "total": record.total},

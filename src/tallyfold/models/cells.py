@@ -24,12 +24,20 @@ UNKNOWN = "unknown"
 """The column that names the axes of which a cell's label is not known."""
 
 
+def if_later(axis: Axis) -> str:
+    """Return how to ask for labels that come after the last one, of an axis that has an order."""
+    return (
+        "" if axis.order is None else " Where a model forecasts, model.forecast(N) knows the next."
+    )
+
+
 def checked_tensor(tensor: Any, name: str = "tensor") -> CountTensor:
     """Refuse what is no tensor, with what to do about it."""
     if not isinstance(tensor, CountTensor):
         raise ParameterError(
             f"expected a CountTensor; got {type(tensor).__name__} as `{name}`. Make one with "
-            "CountTensor.from_frame(frame, axes=[...]) or tallyfold.read_counts(path, axes=[...])."
+            "CountTensor.from_frame(frame, axes=[...]), CountTensor.from_array(array) or "
+            "tallyfold.read_counts(path, axes=[...])."
         )
     return tensor
 
@@ -204,7 +212,7 @@ def _find(axis: Axis, labels: Any, unknown: str) -> Positions:
         return axis.positions(labels)
     except LabelError as error:
         raise LabelError(
-            f"{error} Leave their cells out, or take them for average entities: predict, score and "
-            f"surprise do so, with unknown={{{axis.name!r}: 'prior'}} for this axis alone, for all "
-            "with unknown='prior'."
+            f"{error}{if_later(axis)} Leave their cells out, or take them for average entities: "
+            f"predict, score and surprise do so, with unknown={{{axis.name!r}: 'prior'}} for this "
+            "axis alone, for all with unknown='prior'."
         ) from None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +18,17 @@ from tallyfold.errors import ParameterError
 from tallyfold.inference.cells.held_out import HeldOutCells
 from tallyfold.inference.cells.training import TrainingCells
 from tallyfold.inference.distributed.process_group import current_group
+from tallyfold.inference.fit import large_files
 from tallyfold.inference.fit.calibration import MOST_CELLS, calibrate
+from tallyfold.inference.fit.large_files import rows_of_all, seen_by_all
 from tallyfold.inference.fit.loop import Outcome, Phase
 from tallyfold.inference.head.cells import HeadCells
 from tallyfold.inference.head.step import HeadState, compared, head_phases, trained_head
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
-from tallyfold.kernels.arrays import Ints
+from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.models.fitted import Fitted, Moments
 from tallyfold.models.parameters import Scale
+from tallyfold.posterior.gamma_factors import GammaFactors
 from tallyfold.posterior.margins import MOST_SETS, n_proper_subsets
 
 _log = logging.getLogger("tallyfold")
@@ -87,6 +92,29 @@ def head_phases_for(
     if used < possible and current_group().first:
         say_margins(used, possible)
     return head_phases(cells, seed)
+
+
+def together(fitted: Fitted, cells: TrainingCells, folder: str | os.PathLike[str] | None) -> Fitted:
+    """Return the result of a fit with all its factors, also those that live in other processes.
+
+    Of a long axis they are put together in the folder of the fit's checkpoint, if there is one that
+    all processes see: in memory each process has those that are asked for.
+    """
+    own, factors, group = cells.own_rows, fitted.factors, cells.group
+    if own is None or not isinstance(factors, GammaFactors):
+        return fitted
+
+    def whole(rows: Floats) -> Floats:
+        """Put the rows together; the last one, of labels never seen, all processes have."""
+        mine = rows if group.rank == group.size - 1 else rows[:-1]
+        large = rows[:1].nbytes * own.size >= large_files.LARGE
+        if large and folder is not None and seen_by_all(Path(folder), group):
+            return rows_of_all(Path(folder), mine, own.size + 1, group)
+        return group.all_gather(mine)
+
+    table = factors.gammas.axes[own.axis].each(whole)
+    gammas = factors.gammas.replace(own.axis, table)
+    return replace(fitted, factors=GammaFactors(factors.names, factors.labels, gammas))
 
 
 def without_head(outcome: Outcome) -> Outcome:

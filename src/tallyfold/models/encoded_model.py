@@ -59,6 +59,11 @@ class EncodedModel(GuidedModel):
         assert self.prior_shape is not None
         return self.prior_shape
 
+    def _lives_with_cells(self, axes: Sequence[Axis], axis: int) -> bool:
+        swept = self.amount == "head" and not self._observed and self.likelihood != "auto"
+        plain = swept and self.batch_entities is None
+        return plain and super()._lives_with_cells(axes, axis)
+
     @property
     def _family(self) -> str:
         """The likelihood's family, Poisson where it is still to be chosen."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.formats.writing import axes_from_bytes, axes_to_bytes
+from tallyfold.data.store.label_files import read_record
 from tallyfold.errors import FormatError, StorageError
 from tallyfold.inference.fit import state_arrays
 from tallyfold.inference.fit.loop import Iteration
+from tallyfold.kernels.arrays import Array, give_back
 from tallyfold.models.record import Record
 from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.derived_axis import DerivedAxis
@@ -36,6 +40,7 @@ FACTORS: dict[str, type[GammaFactors] | type[PointFactors] | type[SampledFactors
     "sampled": SampledFactors,
 }
 
+LABELS_AT_ONCE = 1 << 18
 Floats = npt.NDArray[np.float64]
 Moments = Callable[[npt.NDArray[np.int32]], tuple[Floats, Floats]]
 
@@ -229,7 +234,13 @@ class Fitted:
 
     def arrays(self) -> Arrays:
         """Return what goes into a model's arrays, the labels among them."""
-        arrays: Arrays = {"axes": np.frombuffer(axes_to_bytes(self.axes), np.uint8)}
+        axes = {"axes": np.frombuffer(axes_to_bytes(self.axes), np.uint8)}
+        others = [named(f"other_{n}/", other.arrays()) for n, other in enumerate(self.others)]
+        return {n: a for arrays in (axes, self.numbers(), *others) for n, a in arrays.items()}
+
+    def numbers(self) -> Arrays:
+        """Return the arrays of numbers, those of other members left out."""
+        arrays: Arrays = {}
         if self.factors is not None:
             arrays |= named("factors/", self.factors.arrays())
         arrays |= named("encoders/", state_arrays.to_arrays(self.encoders))
@@ -239,15 +250,19 @@ class Fitted:
             arrays |= named("occurrence/", self.occurrence.arrays())
         if self.forecaster is not None:
             arrays |= named("forecaster/", self.forecaster.arrays())
-        for number, other in enumerate(self.others):
-            arrays |= named(f"other_{number}/", other.arrays())
         return arrays | named("extra/", self.extra)
 
     @classmethod
     def restored(cls, document: dict[str, Any], arrays: Arrays, folder: str) -> Fitted:
         """Build from what `document` and `arrays` returned."""
         try:
-            axes = tuple(axes_from_bytes(arrays["axes"].tobytes(), folder))
+            recorded = axes_from_bytes(arrays["axes"].tobytes(), folder)
+            axes = tuple(
+                axis_in_file(axis, arrays[name])
+                if (name := f"labels_{n}.arrow") in arrays
+                else axis
+                for n, axis in enumerate(recorded)
+            )
             kind = document["factors"]
             likelihood = document["likelihood"]
             return cls(
@@ -277,6 +292,17 @@ class Fitted:
             )
         except (KeyError, TypeError, ValueError, FormatError) as error:
             raise StorageError(f"{folder!r} is damaged: {error!r}") from error
+
+
+def axis_in_file(axis: Axis, data: Array) -> Axis:
+    """Return an axis whose labels stay in a file that is mapped; they are checked here."""
+    labels, known = read_record(pa.py_buffer(data))
+    if labels.type != axis.labels.type or labels.null_count:
+        raise ValueError(f"labels of {axis.name!r} of another kind")
+    for start in range(0, len(labels), LABELS_AT_ONCE):
+        labels[start : start + LABELS_AT_ONCE].validate(full=True)
+        give_back(data)
+    return Axis.of_distinct(axis.name, labels, axis.order, known, partial(give_back, data))
 
 
 def _smoothness(found: Mapping[str, float], axes: Sequence[Axis]) -> dict[str, float]:

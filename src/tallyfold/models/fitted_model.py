@@ -56,6 +56,24 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
+NO_NEW_CELLS = (
+    "VAEBPTF, Margins and the models of earlier periods take in new cells. Fit this one again with "
+    "all of them, or ask it of unknown labels by unknown='prior'."
+)
+NO_TRANSFORM = (
+    "vectors(axis) has a row of factors for each label; for new labels fold_in(counts, axis) of "
+    "VAEBPTF."
+)
+INSTEAD = {
+    **dict.fromkeys(("fold_in", "partial", "update", "partial_fit"), NO_NEW_CELLS),
+    **dict.fromkeys(("transform", "fit_transform"), NO_TRANSFORM),
+    "predict_proba": "probability(cells) is that of any count, predictive(cells) of each.",
+    "components_": "components(axis) lists them, posterior_.mean(axis) has their factors.",
+    "feature_importances_": "interaction_effects(axis, axis) lists what combinations add.",
+}
+"""What to call in the place of methods that a model has not, by their names."""
+
+
 class FittedModel(HasComponents):
     """The part of every model that asks what its fit left."""
 
@@ -72,6 +90,14 @@ class FittedModel(HasComponents):
             raise NotFittedError(
                 f"this {type(self).__name__} is not fitted yet; call fit(tensor) first."
             ) from None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what to call in the place of a method that other models or estimators have."""
+            if name in INSTEAD:
+                raise AttributeError(f"{type(self).__name__} has no {name!r}. {INSTEAD[name]}")
+            return object.__getattribute__(self, name)  # the error that there is without this
 
     def __sklearn_is_fitted__(self) -> bool:
         """Tell scikit-learn whether the model is fitted."""

@@ -63,12 +63,16 @@ class GammaModel(CountModel):
         dispersion: float | None = None,
     ) -> Fitted:
         """Return the result of a fit: the posterior, completed, with its labels."""
-        completed = posterior.completed(self._informed(cells))
-        factors = GammaFactors(*names_and_labels(axes), completed)
+        completed = posterior.completed(self._informed(cells), cells.over_all_rows)
+        factors = GammaFactors(*names_and_labels(axes), completed, cells.over_all_rows)
         return Fitted(tuple(axes), factors, likelihood, dispersion)
 
-    def _validation_cells(self, held_out: CountTensor | None) -> ValidationCells | None:
-        return None if held_out is None else ValidationCells(held_out, self.backend)
+    def _validation_cells(
+        self, held_out: CountTensor | None, cells: TrainingCells
+    ) -> ValidationCells | None:
+        if held_out is None:
+            return None
+        return ValidationCells(held_out, self.backend, cells.own_rows)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -120,7 +124,9 @@ class SweptModel(GammaModel):
     ) -> CAVIStep:
         looked_at = None
         if self._observed and held_out is not None:
-            looked_at = OccurrenceCells.of(held_out, cells.group, self._seed)
+            looked_at = OccurrenceCells.of(held_out, cells.group, self._seed).fewer
+            if cells.own_rows is not None:
+                looked_at = looked_at.of_rows(cells.own_rows, cells.group)
         return CAVIStep(
             cells=cells,
             likelihood=choose_likelihood(family, self.truncated, self.zeros),
@@ -131,7 +137,7 @@ class SweptModel(GammaModel):
             dispersion=self.dispersion,
             seed=self._seed,
             backend=self.backend,
-            validation=None if self._observed else self._validation_cells(held_out),
+            validation=None if self._observed else self._validation_cells(held_out, cells),
             held_out=looked_at,
             gates=gates,
             guide=guide,
@@ -157,7 +163,6 @@ def with_fisher_widths(
     """Return the result with intervals as wide as the Fisher information of the cells demands."""
     assert isinstance(fitted.factors, GammaFactors)
     assert fitted.likelihood is not None
-    factors = fitted.factors
     information = information_of(fitted.likelihood, dispersion)
-    gammas = with_widths(factors.gammas, cells, information, prior_shape, backend)
-    return replace(fitted, factors=GammaFactors(factors.names, factors.labels, gammas))
+    gammas = with_widths(fitted.factors.gammas, cells, information, prior_shape, backend)
+    return replace(fitted, factors=fitted.factors.with_gammas(gammas))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tallyfold.kernels.arrays import Array, Floats
+from tallyfold.kernels.arrays import Array, Floats, row_blocks
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.forecaster_checks import check_forecaster
 from tallyfold.models.head_checks import check_head, check_keys, check_occurrence, require
@@ -63,8 +63,10 @@ def check_loaded(fitted: Fitted, model: str) -> None:
     wanted = LEFT_BY.get(model, type(fitted.factors))
     if fitted.factors is not None or wanted is not None:
         require(type(fitted.factors) is wanted, f"factors of another kind than a {model} has")
-    for name, array in fitted.arrays().items():
-        numbers = array.dtype.kind in "iuf" and bool(np.all(np.isfinite(array)))
+    for name, array in fitted.numbers().items():
+        numbers = array.dtype.kind in "iuf" and all(
+            bool(np.all(np.isfinite(block))) for (block,) in row_blocks(np.atleast_1d(array))
+        )
         require(numbers, f"values of {name} that are no finite numbers")
     _check_predictive(fitted, model)
     log_square = 0.0
@@ -159,7 +161,13 @@ def _check_factors(factors: Factors, axes: Sequence[Any]) -> float:
             shape = (*lead, len(axis) + 1, components)
             require(array.shape == shape, f"factors of {axis.name!r} of another size")
             require(array.dtype == np.float64, "factors of another type")
-        log_K += _log_second_moment(group).reshape(-1, components).max(axis=0)
+        log_K += np.max(
+            [
+                _log_second_moment(block).reshape(-1, components).max(axis=0)
+                for block in row_blocks(*group)
+            ],
+            axis=0,
+        )
     return float(log_K.max())
 
 
@@ -213,8 +221,9 @@ def _check_widths(factors: GammaFactors) -> None:
     require(len(known) in (0, len(tables)), "widths of some axes only")
     for table in known:
         widest = table.widest_DK
-        fits = widest is not None and widest.shape == table.shape_DK.shape
-        require(fits and bool(np.all(widest > 0)), "widths that cannot be")  # type: ignore[operator]
+        assert widest is not None
+        positive = all(bool(np.all(block > 0)) for (block,) in row_blocks(widest))
+        require(positive and widest.shape == table.shape_DK.shape, "widths that cannot be")
 
 
 def _check_encoders(fitted: Fitted, model: str) -> None:

@@ -142,7 +142,7 @@ class PaperVAEBPTF(GammaModel):
             weight_variance=self.weight_variance,
             seed=self._seed,
             backend=self.backend,
-            validation=self._validation_cells(held_out),
+            validation=self._validation_cells(held_out, cells),
         )
         rules = StoppingRules(self.max_iter, self.tol, window=WINDOW, warns=True)
         return [Phase("encoders", step, step.start, rules)]

@@ -17,7 +17,7 @@ from tallyfold.data.time_units import Bins
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.kernels.arrays import Positions
 from tallyfold.models.base import CountModel
-from tallyfold.models.cells import UNKNOWN, Unknown, unknown_by_axis, unknown_words
+from tallyfold.models.cells import UNKNOWN, Unknown, if_later, unknown_by_axis, unknown_words
 from tallyfold.models.parameters import check_parameters, number
 from tallyfold.models.predicted_columns import predicted_columns
 
@@ -128,7 +128,7 @@ def _refuse_unknown(axis: Axis, asked: Any, found: Any, start: int) -> None:
     raise LabelError(
         f"axis {axis.name!r} has no label {listing(labels)}, in row {int(where[0]) + start + 1:,}"
         f"{' and others' if len(where) > 1 else ''}. It has {len(axis):,} labels such as "
-        f"{listing(python_values(axis.labels[:3]))}. unknown='prior' predicts "
+        f"{listing(python_values(axis.labels[:3]))}.{if_later(axis)} unknown='prior' predicts "
         f"unknown ones as an average entity, unknown={{{axis.name!r}: 'prior'}} those of this axis "
         "alone."
     )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tallyfold.kernels import dispatch as kernels
-from tallyfold.kernels.arrays import Floats, Ints, Mask, Positions
+from tallyfold.kernels.arrays import Floats, Ints, Mask, OverRows, Positions, all_here
 from tallyfold.kernels.layout import AxisLayout, axis_layout
 from tallyfold.posterior.factors import rates_at
 
@@ -80,6 +80,8 @@ class ClosedSums:
     pairs, gate_P1
         The gate's combinations and multipliers, the last one that of combinations never seen; None
         without a gate.
+    over_rows
+        For each axis, what makes sums over all labels of those over the labels that are here.
     """
 
     means: Sequence[Floats]
@@ -87,6 +89,7 @@ class ClosedSums:
     share: float = 1.0
     pairs: GatePairs | None = None
     gate_P1: Floats | None = None
+    over_rows: Sequence[OverRows] | None = None
 
     @classmethod
     def of_all(cls, means: Sequence[Floats]) -> ClosedSums:
@@ -103,8 +106,9 @@ class ClosedSums:
     @cached_property
     def totals(self) -> list[Floats]:
         """The sum of each axis's factors over the labels seen."""
-        rows = zip(self.means, self.seen, strict=True)
-        return [mean_DK[seen_D].sum(axis=0) for mean_DK, seen_D in rows]
+        over_rows = self.over_rows or [all_here] * len(self.means)
+        rows = zip(self.means, self.seen, over_rows, strict=True)
+        return [total(mean_DK[seen_D].sum(axis=0)) for mean_DK, seen_D, total in rows]
 
     def exposure(self, axis: int) -> Floats:
         """Return, per label and component, the sum over its cells of the others' product.

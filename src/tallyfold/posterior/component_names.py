@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tallyfold.errors import ParameterError
+from tallyfold.errors import ParameterError, did_you_mean
 
 Floats = npt.NDArray[np.float64]
 
@@ -166,10 +166,7 @@ def number_of(component: Component, names: Sequence[str]) -> int:
     if isinstance(component, str):
         if component in names:
             return list(names).index(component)
-        from difflib import get_close_matches
-
-        near = get_close_matches(component, names, n=1)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
+        meant = did_you_mean(component, names)
         raise ParameterError(
             f"there is no component called {component!r}.{meant} Numbers and names are those of "
             "model.components(axis)."

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.kernels import dispatch as kernels
+from tallyfold.kernels.arrays import OverRows, all_here
 from tallyfold.posterior.component_names import AxisWeights, automatic_names
 from tallyfold.posterior.label_order import ORDERS, By, Weights, checked_order
 
@@ -39,11 +40,20 @@ class Factors(ABC):
         The names of the axes.
     labels
         Their labels, as Arrow arrays.
+    over_rows
+        By axis, what makes sums over all labels of those over the labels whose factors are here:
+        during a fit that processes share they may be some.
     """
 
-    def __init__(self, names: Sequence[str], labels: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        labels: Sequence[Any],
+        over_rows: Sequence[OverRows] | None = None,
+    ) -> None:
         self.names = tuple(names)
         self.labels = tuple(labels)
+        self.over_rows = tuple(over_rows or [all_here] * len(self.names))
 
     @abstractmethod
     def mean(self, axis: str) -> Floats:
@@ -90,7 +100,7 @@ class Factors(ABC):
 
     def shares(self) -> Floats:
         """Return each component's share of the total rate over all cells."""
-        totals_MK = np.stack([self.mean(name).sum(axis=0) for name in self.names])
+        totals_MK = np.stack([self._sum(name, lambda mean_DK: mean_DK) for name in self.names])
         # in logarithms, since products over long axes overflow
         log_K = np.log(np.maximum(totals_MK, 1e-300)).sum(axis=0)
         weight_K = np.exp(log_K - log_K.max())
@@ -107,12 +117,24 @@ class Factors(ABC):
         """
         share_K, variation_K = self.shares(), np.zeros(self.n_components)
         for name in self.names:
-            mean_DK = self.mean(name)
-            square_K = np.maximum(mean_DK.mean(axis=0) ** 2, 1e-300)
-            variation_K = np.maximum(variation_K, mean_DK.var(axis=0) / square_K)
+            number = self._sum(name, lambda mean_DK: np.ones((len(mean_DK), 1)))
+            mean_K = self._sum(name, lambda mean_DK: mean_DK) / number
+            variance_K = self._sum(name, partial(_squares_about, mean_K)) / number
+            square_K = np.maximum(mean_K**2, 1e-300)
+            variation_K = np.maximum(variation_K, variance_K / square_K)
         even = 1 / len(share_K)
         small_K = share_K < max(least, 0.5) * even
         return np.asarray(small_K & (share_K * np.minimum(variation_K, 1.0) < least * even))
+
+    def _sum(self, name: str, of: Callable[[Floats], Floats]) -> Floats:
+        """Return the sum over all labels of an axis of what is made of their mean factors."""
+        sums = [of(mean_DK).sum(axis=0) for mean_DK in self._mean_blocks(name)]
+        total = sums[0] if len(sums) == 1 else np.sum(sums, axis=0)
+        return self.over_rows[self.names.index(name)](total)
+
+    def _mean_blocks(self, name: str) -> Iterator[Floats]:
+        """Yield the mean factors of an axis: all at once, or some rows at a time from a file."""
+        yield self.mean(name)
 
     def by_size(self) -> Ints:
         """Return the components by their share of the rate; those switched off come last.
@@ -235,6 +257,10 @@ class Factors(ABC):
 
     def _coordinates(self) -> dict[str, Any]:
         return self._label_values() | {"component": np.arange(self.n_components)}
+
+
+def _squares_about(mean_K: Floats, value_DK: Floats) -> Floats:
+    return np.asarray((value_DK - mean_K) ** 2)
 
 
 def checked_draws(n_draws: Any, most: int | None = None) -> int:

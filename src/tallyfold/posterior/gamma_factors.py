@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallyfold.kernels.arrays import Array, Floats, Whole
+from tallyfold.kernels.arrays import Array, Floats, OverRows, Whole, in_file, row_blocks
 from tallyfold.posterior.closed_sums import ClosedSums, gate_pairs
 from tallyfold.posterior.derived_axis import DerivedAxis
 from tallyfold.posterior.factors import Factors
@@ -29,9 +29,19 @@ class GammaFactors(Factors):
         mean over the entities that were, and whose spread is theirs.
     """
 
-    def __init__(self, names: Sequence[str], labels: Sequence[Any], gammas: GammaPosterior) -> None:
-        super().__init__(names, labels)
+    def __init__(
+        self,
+        names: Sequence[str],
+        labels: Sequence[Any],
+        gammas: GammaPosterior,
+        over_rows: Sequence[OverRows] | None = None,
+    ) -> None:
+        super().__init__(names, labels, over_rows)
         self.gammas = gammas
+
+    def with_gammas(self, gammas: GammaPosterior) -> GammaFactors:
+        """Return other factors of the same labels."""
+        return GammaFactors(self.names, self.labels, gammas, self.over_rows)
 
     def shape(self, axis: str) -> Floats:
         """Return the Gamma shapes of an axis."""
@@ -44,6 +54,20 @@ class GammaFactors(Factors):
     def mean(self, axis: str) -> Floats:
         """Return the mean factors of an axis."""
         return self.shape(axis) / self.rate(axis)
+
+    def _mean_blocks(self, name: str) -> Iterator[Floats]:
+        table = self.gammas.axes[self.axis_number(name)]
+        if not in_file(table.shape_DK):
+            yield self.mean(name)
+            return
+        arrays = (table.shape_DK[:-1], table.rate_DK[:-1])
+        for shape_DK, rate_DK in row_blocks(*arrays):
+            yield shape_DK / rate_DK
+
+    @property
+    def n_components(self) -> int:
+        """The number of components."""
+        return int(self.gammas.axes[0].shape_DK.shape[1])
 
     def sd(self, axis: str) -> Floats:
         """Return the standard deviations of an axis's factors."""
@@ -75,7 +99,7 @@ class GammaFactors(Factors):
     def combined(self, groups: Sequence[Sequence[int]], gated: bool = False) -> GammaFactors:
         """Return factors of new components, each made of a group of the old ones."""
         gammas = combined_gammas(self.gammas, groups, self._sums_of(gated))
-        return GammaFactors(self.names, self.labels, gammas)
+        return self.with_gammas(gammas)
 
     def expected(self, gated: bool, components: slice) -> list[Floats]:
         """Return what components expect of every label, on every axis.

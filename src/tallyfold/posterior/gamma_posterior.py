@@ -8,14 +8,23 @@ never seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallyfold.kernels.arrays import Array, Floats, Mask, Whole
+from tallyfold.kernels.arrays import (
+    Array,
+    Floats,
+    Mask,
+    OverRows,
+    Whole,
+    all_here,
+    in_file,
+    rows_of,
+)
 from tallyfold.posterior.factors import rates_at
 from tallyfold.probability import gamma
 
@@ -27,6 +36,8 @@ Rows = slice | Array
 LEAST_SHAPE, LEAST_RATE, MOST_RATE = 1e-6, 1e-200, 1e200
 ROUNDED_BITS = 17
 """Of the mantissa, in tables that are `rounded`."""
+MANY_ROWS = 1 << 16
+"""Of an axis with so many more rows than there are cells, the cells' rows are taken first."""
 NO_LIMIT = 1e300
 """The widest shape of a row without a cell: its spread is that of its axis, not its cells'."""
 
@@ -66,10 +77,14 @@ class GammaTable:
         shape_DK = np.minimum(self.shape_DK, np.maximum(self.widest_DK, LEAST_SHAPE))
         return GammaTable(shape_DK, shape_DK * (self.rate_DK / self.shape_DK))
 
+    def each(self, change: Callable[[Floats], Floats]) -> GammaTable:
+        """Return the table with each of its arrays changed."""
+        widest = None if self.widest_DK is None else change(self.widest_DK)
+        return GammaTable(change(self.shape_DK), change(self.rate_DK), widest)
+
     def rows(self, which: Rows) -> GammaTable:
         """Return some of the rows."""
-        widest = None if self.widest_DK is None else self.widest_DK[which]
-        return GammaTable(self.shape_DK[which], self.rate_DK[which], widest)
+        return self.each(lambda value_DK: rows_of(value_DK, which))
 
     def with_rows(self, which: Rows, table: GammaTable) -> GammaTable:
         """Return a copy with other values in some rows."""
@@ -85,14 +100,18 @@ class GammaTable:
         """Return the table to about five digits: what order sums were taken in leaves no trace."""
         return GammaTable(rounded(self.shape_DK), rounded(self.rate_DK))
 
-    def completed(self, seen_D: Mask) -> GammaTable:
-        """Give rows never seen, and one more row, the mean and the spread of the rows seen."""
+    def completed(self, seen_D: Mask, over_rows: OverRows = all_here) -> GammaTable:
+        """Give rows never seen, and one more row, the mean and the spread of the rows seen.
+
+        `over_rows` makes sums over all rows of those over the rows that are here.
+        """
         shape_DK = np.maximum(self.shape_DK, LEAST_SHAPE)
         rate_DK = np.clip(self.rate_DK, LEAST_RATE, MOST_RATE)
-        rows = seen_D if seen_D.any() else np.ones_like(seen_D)
+        rows, number = known_rows(seen_D, over_rows)
         mean_DK = shape_DK[rows] / rate_DK[rows]
-        mean_K = mean_DK.mean(axis=0)
-        variance_K = mean_DK.var(axis=0) + (mean_DK / rate_DK[rows]).mean(axis=0)
+        mean_K = over_rows(mean_DK.sum(axis=0)) / number
+        variance_K = over_rows(((mean_DK - mean_K) ** 2).sum(axis=0)) / number
+        variance_K += over_rows((mean_DK / rate_DK[rows]).sum(axis=0)) / number
         typical_K = np.clip(mean_K**2 / np.maximum(variance_K, 1e-300), LEAST_SHAPE, 1e12)
         rate_K = np.clip(typical_K / np.maximum(mean_K, 1e-300), LEAST_RATE, MOST_RATE)
         return GammaTable(
@@ -135,10 +154,12 @@ class GammaPosterior:
         """Return the posterior with another table for one axis; the others are shared."""
         return replace(self, axes=(*self.axes[:axis], table, *self.axes[axis + 1 :]))
 
-    def completed(self, seen: Sequence[Mask]) -> GammaPosterior:
+    def completed(
+        self, seen: Sequence[Mask], over_rows: Sequence[OverRows] | None = None
+    ) -> GammaPosterior:
         """Return the posterior with every axis completed, see `GammaTable.completed`."""
-        pairs = zip(self.axes, seen, strict=True)
-        return replace(self, axes=tuple(table.completed(seen_D) for table, seen_D in pairs))
+        rows = zip(self.axes, seen, over_rows or [all_here] * len(self.axes), strict=True)
+        return replace(self, axes=tuple(t.completed(seen_D, total) for t, seen_D, total in rows))
 
     def rounded(self) -> GammaPosterior:
         """Return the posterior with every table rounded, see `GammaTable.rounded`."""
@@ -150,18 +171,37 @@ class GammaPosterior:
 
         The tables must be completed; position -1 is an entity never seen.
         """
-        squares = [mean**2 for mean in self.means]
+        tables, placed_NM = self.of_cells(indices_NM)
+        means = [table.mean_DK for table in tables]
+        squares = [mean**2 for mean in means]
         seconds = [
-            square * (1 + 1 / table.shape_DK)
-            for square, table in zip(squares, self.axes, strict=True)
+            square * (1 + 1 / table.shape_DK) for square, table in zip(squares, tables, strict=True)
         ]
-        variance_N = rates_at(seconds, indices_NM) - rates_at(squares, indices_NM)
-        mean_N, variance_N = rates_at(self.means, indices_NM), np.maximum(variance_N, 0.0)
+        variance_N = rates_at(seconds, placed_NM) - rates_at(squares, placed_NM)
+        mean_N, variance_N = rates_at(means, placed_NM), np.maximum(variance_N, 0.0)
         for derived in self.derived:
             multiplier_N, spread_N = derived.moments(indices_NM)
             variance_N = multiplier_N**2 * (variance_N * (1 + spread_N) + mean_N**2 * spread_N)
             mean_N = mean_N * multiplier_N
         return mean_N, variance_N
+
+    def of_cells(self, indices_NM: Whole) -> tuple[list[GammaTable], Whole]:
+        """Return tables that have the rows of some cells, and the cells' positions in these.
+
+        Of long axes they have no others, so that few rows are read from a file.
+        """
+        tables, placed_NM = list(self.axes), indices_NM
+        for axis, table in enumerate(self.axes):
+            n_rows = len(table.shape_DK)
+            if in_file(table.shape_DK) or n_rows > MANY_ROWS + len(indices_NM):
+                row_N = indices_NM[:, axis]
+                row_R, own_N = np.unique(
+                    np.where(row_N < 0, n_rows - 1, row_N), return_inverse=True
+                )
+                placed_NM = np.array(placed_NM, order="F") if placed_NM is indices_NM else placed_NM
+                placed_NM[:, axis] = own_N
+                tables[axis] = table.rows(row_R)
+        return tables, placed_NM
 
     def multipliers(self, indices_NM: Whole) -> Floats:
         """Return the mean multiplier of each cell, all combinations together."""
@@ -175,6 +215,14 @@ class GammaPosterior:
         tables = [table.widened for table in self.axes]
         for _ in range(n):
             yield [gamma.sample(rng, table.shape_DK, table.rate_DK) for table in tables]
+
+
+def known_rows(seen_D: Mask, over_rows: OverRows) -> tuple[Mask, float]:
+    """Return which of the rows here were seen, and how many of all; all of them if none was."""
+    number = float(over_rows(np.array(float(seen_D.sum()))))
+    if number:
+        return seen_D, number
+    return np.ones_like(seen_D), float(over_rows(np.array(float(len(seen_D)))))
 
 
 def rounded(numbers: Floats) -> Floats:

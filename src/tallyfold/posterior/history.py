@@ -124,6 +124,18 @@ class Asked(NamedTuple):
     known_N: Ints
     ahead_N: Ints
 
+    def where(self, chosen_N: Mask) -> Asked:
+        """Return what is asked of some of them."""
+        return Asked(self.others_NK[chosen_N], self.known_N[chosen_N], self.ahead_N[chosen_N])
+
+    def beside(self, other: Asked) -> Asked:
+        """Return what is asked of these and of others."""
+        return Asked(
+            np.concatenate([self.others_NK, other.others_NK]),
+            np.concatenate([self.known_N, other.known_N]),
+            np.concatenate([self.ahead_N, other.ahead_N]),
+        )
+
 
 @dataclass(frozen=True)
 class History:
@@ -195,6 +207,22 @@ class History:
     def between(self) -> tuple[HistoryTable, ...]:
         """The tables of several axes, but not of all."""
         return tuple(t for t in self.tables if 1 < len(t.axes) < len(self.sizes))
+
+    @cached_property
+    def counts_E(self) -> Ints:
+        """The count of each entry of the table of all other axes."""
+        cells_E, logs_E = self.whole.sums_E2.T
+        return np.asarray(np.rint(cells_E * np.exp(logs_E / cells_E))).astype(np.int64)
+
+    @cached_property
+    def totals(self) -> tuple[HistoryTable, ...]:
+        """Tables of the totals of periods, and of each label's: the sums of y, not of ln y."""
+        table = self.whole
+        others_EK = np.stack(np.unravel_index(table.key_E, self.sizes), axis=1).astype(np.int32)
+        return tuple(
+            HistoryTable.of(axes, self.sizes, table.span, others_EK, table.step_E, self.counts_E)
+            for axes in ((), *((axis,) for axis in range(len(self.sizes))))
+        )
 
     def asked(self, indices_NM: Cells) -> Asked:
         """Return what is known of the past at cells; an unknown period is the one after the last.

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from tallyfold.errors import ParameterError
-from tallyfold.kernels.arrays import Array, Floats, Mask, Whole
+from tallyfold.kernels.arrays import Array, Floats, Mask, OverRows, Whole, all_here
 from tallyfold.posterior.factors import Factors, rates_at
+from tallyfold.posterior.gamma_posterior import known_rows
 from tallyfold.posterior.merging import combined_values
 
 _log = logging.getLogger("tallyfold")
@@ -91,8 +92,11 @@ class PointFactors(Factors):
         return cls(names, labels, [arrays[f"value_{axis}"] for axis in range(len(names))])
 
 
-def mean_over_seen(value_DK: Floats, seen_D: Mask) -> Floats:
-    """Give rows never seen, and one more row, the mean of the rows seen."""
-    rows = seen_D if seen_D.any() else np.ones_like(seen_D)
-    typical_K = value_DK[rows].mean(axis=0)
+def mean_over_seen(value_DK: Floats, seen_D: Mask, over_rows: OverRows = all_here) -> Floats:
+    """Give rows never seen, and one more row, the mean of the rows seen.
+
+    `over_rows` makes sums over all rows of those over the rows that are here.
+    """
+    rows, number = known_rows(seen_D, over_rows)
+    typical_K = over_rows(value_DK[rows].sum(axis=0)) / number
     return np.vstack([np.where(seen_D[:, None], value_DK, typical_K), typical_K])

@@ -208,12 +208,14 @@ def _described(fault: Fault, found: Sequence[Found]) -> DataError:
     more = ""
     if others:
         number, files = sum(each.number for each in others), len(others)
-        more = f"; {files:,} other file{'s have' if files > 1 else ' has'} {number:,} such rows"
+        more = f"; {files:,} other file{'s have' if files > 1 else ' has'} {number:,} such "
+        more += "row" if number == 1 else "rows"
+    rows = "row that does" if first.number == 1 else "rows that do"
     remedy = fault.remedy
     if remedy.startswith(FRACTION_REMEDY) and all(each.halves for each in found):
         remedy = HALVES_REMEDY + DROP_BAD
     return fault.error(
-        f"{fault.what}; {first.file!r} has {first.number:,} rows that do not comply, "
+        f"{fault.what}; {first.file!r} has {first.number:,} {rows} not comply, "
         f"{first.listed}{more}. {remedy}"
     )
 
@@ -243,7 +245,7 @@ def _bad_counts(source: Source, value: str) -> list[Fault]:
     no_number = f"{number} IS NULL"
     if kind in FLOATS or kind == "VARCHAR":
         no_number += f" OR NOT isfinite({number})"
-    rules = [(no_number, "Write numbers without signs between digits, or mend those rows.")]
+    rules = [(no_number, "Write plain numbers, such as 1200, or mend those rows.")]
     if kind not in INTEGERS:
         rules.append((_fraction(source, value), FRACTION_REMEDY))
     rules += [(f"{number} < 0", NEGATIVE_REMEDY), (f"{number} > {MAX_COUNT}", LARGE_REMEDY)]

@@ -213,6 +213,8 @@ class Delimited(TableFormat):
                 number += bool(cells)  # empty lines are no rows
                 if cells and number in rows:
                     lines[number] = before + 1
+                    if len(lines) == len(rows):
+                        break
                 before = reader.line_num
         return named_lines(rows, lines)
 
@@ -226,7 +228,8 @@ class Delimited(TableFormat):
                 names = next(csv.reader(_first_lines(text, file), delimiter=self.delimiter), [])
         except UnicodeDecodeError as error:
             raise FormatError(
-                f"{file!r} is not written in UTF-8: {error}. Save it as UTF-8."
+                f"{file!r} is not written in UTF-8: {error}. Save it as UTF-8 "
+                f"(iconv -f latin1 -t utf-8 does, if it is Latin-1)."
             ) from error
         except (FileNotFoundError, PermissionError, IsADirectoryError):
             raise
@@ -308,12 +311,15 @@ class JsonLines(TableFormat):
 
     def places(self, file: str, rows: list[int]) -> list[str]:
         """Name the lines of rows; empty lines are no rows."""
-        lines, number = {}, 0
+        lines: dict[int, int] = {}
+        number = 0
         with pa.input_stream(file, compression=writing.compression_of(file)) as stream:
             for line, text in enumerate(io.BufferedReader(stream), start=1):
                 number += bool(text.strip())
                 if text.strip() and number in rows:
                     lines[number] = line
+                if len(lines) == len(rows):
+                    break
         return named_lines(rows, lines)
 
     def _has(self, connection: Any, lines: str, name: str) -> bool:

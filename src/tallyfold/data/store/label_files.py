@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.axis_order import AxisOrder
+from tallyfold.data.label_search import ascending
 from tallyfold.data.store.manifest import StoredAxis, StoredFile
 from tallyfold.errors import FormatError
 
-ENDING = ".arrow"
+ENDING, ASCENDING = ".arrow", "ascending"
 
 
 def write_labels(axis: Axis, file: Path) -> StoredAxis:
@@ -25,13 +27,27 @@ def write_labels(axis: Axis, file: Path) -> StoredAxis:
 
 
 def _written(name: str, labels: pa.Array, order: AxisOrder | None, file: Path) -> StoredAxis:
-    batch = pa.record_batch([labels], names=["label"])
     target = file.with_suffix(".new")
-    with pa.OSFile(str(target), "wb") as stream, pa.ipc.new_file(stream, batch.schema) as writer:
-        writer.write_batch(batch)
+    with pa.OSFile(str(target), "wb") as stream:
+        write_record(labels, stream)
     os.replace(target, file)
     text = None if order is None else order.to_text()
     return StoredAxis(name, len(labels), str(labels.type), text, StoredFile.of(file))
+
+
+def write_record(labels: pa.Array, stream: Any) -> None:
+    """Write labels as one record that can be mapped, and whether they are in ascending order."""
+    known = {ASCENDING: "yes" if ascending(labels) else "no"}
+    batch = pa.record_batch([labels], schema=pa.schema([("label", labels.type)], metadata=known))
+    with pa.ipc.new_file(stream, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def read_record(source: Any) -> tuple[pa.Array, bool]:
+    """Return the labels of a record, which stay where they are, and whether they are ascending."""
+    with pa.ipc.open_file(source) as reader:
+        known = reader.schema.metadata or {}
+        return reader.get_batch(0).column(0), known.get(ASCENDING.encode()) == b"yes"
 
 
 class LabelWriter:
@@ -96,8 +112,7 @@ class LabelWriter:
 def mapped_axis(stored: StoredAxis, file: Path) -> Axis:
     """Return an axis whose labels stay in the file until they are asked for."""
     try:
-        with pa.ipc.open_file(pa.memory_map(str(file))) as reader:
-            labels = reader.get_batch(0).column(0)
+        labels, known = read_record(pa.memory_map(str(file)))
         order = None if stored.order is None else AxisOrder.from_text(stored.order)
         if len(labels) != stored.size or str(labels.type) != stored.type:
             raise ValueError(f"it has {len(labels):,} labels of type {labels.type}")
@@ -107,4 +122,4 @@ def mapped_axis(stored: StoredAxis, file: Path) -> Axis:
             f"{str(error).splitlines()[0]}; there should be {stored.size:,} of type {stored.type}. "
             "Take the file from a backup, or write the store again."
         ) from error
-    return Axis.of_distinct(stored.name, labels, order)
+    return Axis.of_distinct(stored.name, labels, order, known)

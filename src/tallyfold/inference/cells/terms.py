@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -57,7 +58,7 @@ class CellTerms:
         self, axis: int, geo: Sequence[Floats], mean: Sequence[Floats], dispersion: float | None
     ) -> tuple[Floats, Floats]:
         """Return, per entity of an axis, shares over its own factors, and exposures."""
-        layout, total = self.cells.layouts[axis], self.cells.group.all_reduce
+        layout, total = self.cells.layouts[axis], partial(self.cells.total, axis)
         if self.closed is not None:
             share_DK = total(kernels.share_sums(geo, layout, backend=self.backend))
             sums = self.closed(mean)

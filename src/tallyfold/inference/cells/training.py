@@ -13,9 +13,19 @@ from typing import Self, overload
 import numpy as np
 
 from tallyfold.data.tensor import CountTensor
+from tallyfold.inference.distributed.own_rows import OwnRows
 from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup, current_group
 from tallyfold.kernels import dispatch as kernels
-from tallyfold.kernels.arrays import Array, Floats, Ints, Mask, Positions, Whole
+from tallyfold.kernels.arrays import (
+    Array,
+    Floats,
+    Ints,
+    Mask,
+    OverRows,
+    Positions,
+    Whole,
+    all_here,
+)
 from tallyfold.kernels.layout import AxisLayout, axis_layout
 
 MOST_COUNTED = 1 << 20
@@ -38,13 +48,19 @@ class TrainingCells:
     covered
         For each axis, which labels these cells have: all but those that a split took away whole,
         such as the days to come.
+    own_rows
+        The labels of an axis that live in this process, which then has no others; None: every
+        process has all labels of all axes.
     """
 
     group: ProcessGroup = ALONE
     first: int = 0
     share: float = 1.0
+    own_rows: OwnRows | None = None
 
-    def __init__(self, tensor: CountTensor) -> None:
+    def __init__(self, tensor: CountTensor, own_rows: OwnRows | None = None) -> None:
+        self.own_rows = own_rows
+        tensor = tensor if own_rows is None else own_rows.tensor(tensor)
         self.share = 1.0 if tensor.part is None else tensor.part.share
         self.shape = tensor.shape
         allowed = None if tensor.part is None else tensor.part.allowed(tensor.axes)
@@ -112,7 +128,42 @@ class TrainingCells:
     ) -> Floats:
         """Return, per entity, the sum over all cells of weight times the others' product."""
         layout = self.layouts[axis]
-        return self.group.all_reduce(kernels.axis_sums(factors, layout, weight_N, backend=backend))
+        return self.total(axis, kernels.axis_sums(factors, layout, weight_N, backend=backend))
+
+    def is_own(self, axis: int) -> bool:
+        """Whether this process has some of an axis's entities only, with all their cells."""
+        return self.own_rows is not None and self.own_rows.axis == axis
+
+    def total(self, axis: int, sums: Array) -> Floats:
+        """Return sums over all cells, given for each entity of an axis those over its own cells."""
+        return np.asarray(sums) if self.is_own(axis) else self.group.all_reduce(sums)
+
+    def over_rows(self, axis: int) -> OverRows:
+        """Return what makes sums over all entities of an axis of those over its own."""
+        return self.group.all_reduce if self.is_own(axis) else all_here
+
+    @property
+    def over_all_rows(self) -> list[OverRows]:
+        """The same for every axis."""
+        return [self.over_rows(axis) for axis in range(self.n_axes)]
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of entities of each axis in all processes."""
+        own = self.own_rows
+        return tuple(
+            own.size if own is not None and own.axis == axis else size
+            for axis, size in enumerate(self.shape)
+        )
+
+    @property
+    def rows(self) -> list[slice]:
+        """Which of these entities, a run of each axis, are in this process."""
+        own = self.own_rows
+        return [
+            own.rows if own is not None and own.axis == axis else slice(0, size)
+            for axis, size in enumerate(self.shape)
+        ]
 
     @cached_property
     def layouts(self) -> Sequence[AxisLayout]:
@@ -127,9 +178,7 @@ class TrainingCells:
     def cells_per_entity(self) -> tuple[Ints, ...]:
         """For each axis, how many cells the entities have in all processes."""
         return tuple(
-            self.group.all_reduce(np.bincount(self.indices_NM[:, axis], minlength=size)).astype(
-                np.int64
-            )
+            self.total(axis, np.bincount(self.indices_NM[:, axis], minlength=size)).astype(np.int64)
             for axis, size in enumerate(self.shape)
         )
 

@@ -10,6 +10,7 @@ from tallyfold.data.groups import CellGroups
 from tallyfold.data.split import drawn_cells, drawn_groups, split_cells
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.held_out import HeldOutCells
+from tallyfold.inference.distributed.own_rows import OwnRows
 from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.inference.distributed.scatter import scatter_choice
 from tallyfold.kernels import dispatch as kernels
@@ -23,8 +24,10 @@ MIN_CELLS = 20
 class ValidationCells:
     """Cells that were held out of a fit, and how to score them."""
 
-    def __init__(self, tensor: CountTensor, backend: str = "auto") -> None:
-        self.cells = HeldOutCells(tensor)
+    def __init__(
+        self, tensor: CountTensor, backend: str = "auto", own_rows: OwnRows | None = None
+    ) -> None:
+        self.cells = HeldOutCells(tensor, own_rows)
         self.backend = backend
 
     def rates(self, factors: Sequence[Floats]) -> Floats:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tallyfold.data.axis import Axis
+from tallyfold.data.hashing import label_hashes
 from tallyfold.errors import DataError, ParameterError
 from tallyfold.inference.distributed.process_group import ProcessGroup
 
@@ -52,7 +53,7 @@ def hash_of_labels(axis: Axis) -> str:
     """Return a checksum of an axis's labels, in their order."""
     digest = hashlib.sha256(str(axis.labels.type).encode())
     for start in range(0, len(axis.labels), 1 << 16):
-        digest.update(repr(axis.labels[start : start + (1 << 16)].to_pylist()).encode())
+        digest.update(label_hashes(axis.labels[start : start + (1 << 16)]).tobytes())
     return digest.hexdigest()
 
 

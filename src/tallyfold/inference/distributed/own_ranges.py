@@ -26,6 +26,8 @@ AT_A_TIME = 1 << 20
 """Cells of a process that are on their way to others at a time."""
 SAMPLE = 1 << 14
 """Cells of a process by which it is told where ranges should begin."""
+MOST_UNEVEN = 1.25
+"""How much more than an even share of the cells a process may have, for labels to stay whole."""
 
 
 def own_range(store: Store, group: ProcessGroup) -> CountTensor:
@@ -97,13 +99,40 @@ def _in_order(part: CountTensor, group: ProcessGroup) -> CountTensor:
 def _range_starts(part: CountTensor, group: ProcessGroup) -> Ints:
     """Return the first cell of each range but the first, such that ranges are about equally long.
 
-    They are told by every so many of the cells of each process.
+    They are told by every so many of the cells of each process, and begin with a label of the first
+    axis, as `scatter` has it.
     """
     step = max(1, -(-max(gathered(group, part.nnz)) // SAMPLE))
     sample_NM = group.all_gather(np.ascontiguousarray(part.indices[::step]))
     sample_NM = sample_NM[np.lexsort(sample_NM.T[::-1])]
-    places = [len(sample_NM) * rank // group.size for rank in range(1, group.size)]
-    return sample_NM[places]
+    lengths = range_lengths(sample_NM[:, 0], group.size)
+    starts: Ints = sample_NM[np.cumsum(lengths[:-1])]
+    begins = np.diff(sample_NM[:, 0], prepend=-1)[np.cumsum(lengths[:-1])] > 0
+    starts[begins, 1:] = 0
+    return starts
+
+
+def range_lengths(label_N: Ints, size: int) -> list[int]:
+    """Return how many cells each process gets, given their labels on the first axis, in order.
+
+    Examples
+    --------
+    >>> range_lengths(np.array([0, 0, 0, 1, 2, 2, 2, 3]), 2)
+    [4, 4]
+    >>> range_lengths(np.array([0, 0, 0, 0, 0, 0, 0, 1]), 2)  # one would have nearly all
+    [4, 4]
+    >>> range_lengths(np.array([0, 0, 0, 0, 0, 1, 1, 2]), 2)
+    [5, 3]
+    """
+    even = [len(label_N) * rank // size for rank in range(1, size)]
+    cuts = []
+    for place in even if len(label_N) else []:
+        ends = [int(np.searchsorted(label_N, label_N[place], side)) for side in ("left", "right")]
+        cuts.append(min(ends, key=lambda end: abs(end - place)))
+    lengths = np.diff([0, *cuts, len(label_N)])
+    if not cuts or max(lengths) > MOST_UNEVEN * len(label_N) / size or min(lengths) == 0:
+        lengths = np.diff([0, *even, len(label_N)])
+    return [int(length) for length in lengths]
 
 
 def _range_of(indices_NM: Ints, starts: Ints) -> Ints:

@@ -11,7 +11,7 @@ from tallyfold.data.axis import Axis
 from tallyfold.data.part import Part
 from tallyfold.data.store import Store
 from tallyfold.data.tensor import CountTensor
-from tallyfold.inference.distributed.own_ranges import own_range
+from tallyfold.inference.distributed.own_ranges import own_range, range_lengths
 from tallyfold.inference.distributed.process_group import ProcessGroup, current_group
 from tallyfold.kernels.arrays import Mask
 
@@ -19,8 +19,9 @@ from tallyfold.kernels.arrays import Mask
 def scatter(source: Callable[[], CountTensor] | Store) -> CountTensor:
     """Return this process's cells of a tensor that the first process makes, or of a store.
 
-    The cells are cut into ranges of about equal length, in their order; every process has all
-    axes. A process that is alone gets the whole tensor.
+    The cells are cut into ranges of about equal length, in their order: between labels of the first
+    axis, unless few labels have most cells. Every process has all axes. A process that is alone
+    gets the whole tensor.
 
     Parameters
     ----------
@@ -44,14 +45,14 @@ def _dealt_out(make: Callable[[], CountTensor], group: ProcessGroup) -> CountTen
     """Let the first process make the tensor and send the others their ranges."""
     whole: list[CountTensor] = []
 
-    def described() -> tuple[int, list[Axis], Part | None]:
+    def described() -> tuple[list[int], list[Axis], Part | None]:
         whole.append(make())
-        part = whole[0].part
-        return whole[0].nnz, list(whole[0].axes), part and replace(part, whole=None)
+        part, lengths = whole[0].part, range_lengths(whole[0].indices[:, 0], group.size)
+        return lengths, list(whole[0].axes), part and replace(part, whole=None)
 
-    nnz, axes, part = group.broadcast(described)
+    lengths, axes, part = group.broadcast(described)
     tensor = whole[0] if whole else None
-    length = group.share(nnz)
+    length = lengths[group.rank]
     columns = [
         group.scatter(None if tensor is None else tensor.indices[:, m], length)
         for m in range(len(axes))

@@ -146,7 +146,7 @@ def _information_by_parts(
             sums_DK += own.axis_sums(squares, axis, weight_C, backend)
             own.forget_layouts()
     return fisher_N, {
-        axis: squares[axis] * cells.group.all_reduce(sums_DK) for axis, sums_DK in found.items()
+        axis: squares[axis] * cells.total(axis, sums_DK) for axis, sums_DK in found.items()
     }
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,25 @@ from tallyfold.data.locks import locked_folder
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import StorageError
 from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.distributed.own_ranges import all_or_none
 from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup
 from tallyfold.inference.fit.folder import read_folder, refuse_foreign, write_folder
+from tallyfold.inference.fit.large_files import seen_by_all
 from tallyfold.inference.fit.loop import Best, Iteration, Phase, Run
+from tallyfold.inference.fit.parts import (
+    Part,
+    is_own,
+    own_entries,
+    read_parts,
+    remove_parts,
+    write_parts,
+)
 from tallyfold.inference.fit.state_arrays import from_arrays, to_arrays
 from tallyfold.kernels.arrays import Array, Ints
 from tallyfold.posterior.named_arrays import Arrays, part_of
 
 KIND = "tallyfold-checkpoint"
-VERSION = 3
+VERSION, OLDEST = 4, 3
 
 
 @dataclass(frozen=True)
@@ -41,8 +53,8 @@ class Checkpoint:
     data
         A fingerprint of what it is fitted to.
     cells
-        The cells: of a state's arrays with an entry for each, several processes put their parts
-        together to save them, and take them apart again.
+        The cells: what a state has of these alone, and of labels that live with them, each of
+        several processes saves by itself, if all see the folder; else the first one saves all.
     """
 
     folder: str | os.PathLike[str]
@@ -68,16 +80,39 @@ class Checkpoint:
             self.cells.group.broadcast(begin)
             yield
 
+    @cached_property
+    def _seen_by_all(self) -> bool:
+        """Whether all processes see the folder."""
+        return seen_by_all(Path(self.folder), self.cells.group)
+
     def keep(self, run: Run) -> None:
-        """Save the run; of several processes the first one does."""
-        group = self.cells.group
+        """Save the run: what all processes have, the first one does."""
+        group, cells, place = self.cells.group, self.cells, Path(self.folder)
         arrays = {f"state/{name}": array for name, array in to_arrays(run.state).items()}
         if run.best is not None:
             arrays |= {f"best/{name}": array for name, array in to_arrays(run.best.state).items()}
-        arrays = {n: group.all_gather(a) if n.endswith("_N") else a for n, a in arrays.items()}
-        group.broadcast(lambda: write_folder(self.folder, self._document(run), arrays))
+        own = {name: array for name, array in arrays.items() if is_own(name, cells)}
+        stamp, parts = "", []
+        if own and self._seen_by_all:
+            stamp = group.broadcast(lambda: secrets.token_hex(6))
+            parts = write_parts(place, stamp, own, cells)
+            arrays = {name: array for name, array in arrays.items() if name not in own}
+        elif own:
+            arrays |= {name: group.all_gather(array) for name, array in own.items()}
 
-    def _document(self, run: Run) -> dict[str, Any]:
+        def write() -> None:
+            write_folder(place, self._document(run, parts), arrays)
+            remove_parts(place, keep=frozenset(part.file for part in parts))
+
+        try:
+            group.broadcast(write)
+        except StorageError:
+            if parts and group.first:
+                remove_parts(place, stamp)
+            raise
+
+    def _document(self, run: Run, parts: Sequence[Part]) -> dict[str, Any]:
+        own = self.cells.own_rows
         best = run.best
         return self._identity() | {
             "format": KIND,
@@ -86,22 +121,23 @@ class Checkpoint:
             "before": run.before,
             "history": [list(iteration) for iteration in run.history],
             "best": best and [best.score, best.iteration, best.phase],
+            "parts": [list(part) for part in parts],
+            "parts_axis": None if own is None else own.axis,
         }
 
     def load(self, phases: Sequence[Phase]) -> Run:
         """Read the run back; refuse one of another model, other parameters or other data."""
-        document, arrays = self.cells.group.broadcast(self._read)
-        arrays = {n: self._own_part(a) if n.endswith("_N") else a for n, a in arrays.items()}
+        group, cells = self.cells.group, self.cells
+        document, arrays = group.broadcast(self._read)
+        arrays = {name: own_entries(name, array, cells) for name, array in arrays.items()}
         try:
+            arrays |= all_or_none(group, lambda: read_parts(Path(self.folder), document, cells))
             return _run(document, arrays, phases)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise StorageError(f"{str(self.folder)!r} is damaged: {error!r}") from error
 
-    def _own_part(self, array: Array) -> Array:
-        return array[self.cells.first : self.cells.first + len(self.cells)]
-
     def _read(self) -> tuple[dict[str, Any], Arrays]:
-        document, arrays = read_folder(self.folder, KIND, VERSION, oldest=VERSION)
+        document, arrays = read_folder(self.folder, KIND, VERSION, oldest=OLDEST)
         for key, wanted in self._identity().items():
             if document.get(key) != wanted:
                 raise StorageError(
@@ -122,7 +158,7 @@ def kept_seed(folder: str | os.PathLike[str]) -> int | None:
     """
     for place in (Path(folder), Path(folder, "member-0")):
         if (place / "model.json").exists():
-            document, _ = read_folder(place, KIND, VERSION, oldest=VERSION)
+            document, _ = read_folder(place, KIND, VERSION, oldest=OLDEST)
             seed = document["parameters"].get("random_state")
             return seed if type(seed) is int and seed >= 0 else None
     return None

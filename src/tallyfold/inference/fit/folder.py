@@ -23,6 +23,7 @@ import numpy as np
 from tallyfold.data.locks import locked_folder
 from tallyfold.data.temporaries import clear_abandoned, temporary_prefix
 from tallyfold.errors import BusyError, StorageError
+from tallyfold.inference.fit.large_files import Large, map_large, remove_large, write_large
 from tallyfold.kernels.arrays import Array
 
 DOCUMENT = "model.json"
@@ -37,8 +38,16 @@ LONGEST_NUMBER = 1000
 Arrays = dict[str, Array]
 
 
-def write_folder(folder: str | os.PathLike[str], document: dict[str, Any], arrays: Arrays) -> None:
-    """Write a document and its arrays, replacing what the folder held before."""
+def write_folder(
+    folder: str | os.PathLike[str],
+    document: dict[str, Any],
+    arrays: Arrays,
+    large: Large | None = None,
+) -> None:
+    """Write a document and its arrays, replacing what the folder held before.
+
+    `large` are arrays that get files of their own, which are mapped when they are read.
+    """
     from safetensors.numpy import save
 
     place = Path(folder)
@@ -48,8 +57,12 @@ def write_folder(folder: str | os.PathLike[str], document: dict[str, Any], array
         clear_abandoned(place)
         refuse_foreign(place, document["format"])  # it may have come while we waited
         try:
+            document = document | {"large": write_large(place, large)} if large else document
             _replace_pair(place, document, data)
+            remove_large(place, document)
         except OSError as error:
+            with contextlib.suppress(StorageError):
+                remove_large(place, _parsed(place) if (place / DOCUMENT).exists() else {})
             raise StorageError(
                 f"{str(place)!r} could not be written: {error.strerror or error}. What it held "
                 "before is still there. Make room or choose another folder, and save again."
@@ -96,7 +109,7 @@ def read_folder(
         seen = _stamp(place)
         try:
             document = _document(place, kind, newest, oldest)
-            return document, _read_arrays(place, document)
+            return document, _read_arrays(place, document) | map_large(place, document)
         except StorageError:
             if _stamp(place) == seen:  # else another process has saved meanwhile
                 raise
@@ -181,8 +194,9 @@ def _finite(text: str) -> float:
 
 def _document(place: Path, kind: str, newest: int, oldest: int) -> dict[str, Any]:
     if not (place / DOCUMENT).is_file():
-        what = "has no model.json" if place.is_dir() else "is no folder"
-        raise StorageError(f"{str(place)!r} {what}: it is not a {kind}.")
+        if place.is_dir():
+            raise StorageError(f"{str(place)!r} has no model.json: it is not a {kind}.")
+        raise StorageError(f"there is no folder {str(place)!r}.")
     document = _parsed(place)
     if document.get("format") != kind:
         raise StorageError(f"{str(place)!r} holds something else than a {kind}.")

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from tallyfold.data.empty_cells import base_cells, draw_empty_cells, thinned
 from tallyfold.data.tensor import CountTensor
-from tallyfold.inference.distributed.process_group import ProcessGroup
+from tallyfold.inference.distributed.own_rows import OwnRows
+from tallyfold.inference.distributed.process_group import ALONE, ProcessGroup
 from tallyfold.kernels.arrays import Floats, Ints, Positions
 from tallyfold.posterior.occurrence_weights import HIGHEST, LOWEST
 from tallyfold.probability.counts import COUNTS
@@ -36,12 +37,17 @@ class OccurrenceCells:
         Positions of cells that have a count, and the counts.
     empty_ZM, weight_Z
         Positions of cells that have none, and how many cells each stands for.
+    group, n_filled
+        The processes that the cells are spread over, and how many cells have a count in all; None:
+        each process has all cells.
     """
 
     filled_NM: Positions
     counts_N: Ints
     empty_ZM: Positions
     weight_Z: Floats
+    group: ProcessGroup = ALONE
+    n_filled: int | None = None
 
     @classmethod
     def of(cls, held_out: CountTensor, group: ProcessGroup, seed: int) -> OccurrenceCells:
@@ -96,7 +102,20 @@ class OccurrenceCells:
     def count_score(self, rates: Rates) -> float:
         """Return the log pmf of Poisson counts, those of zero too, per cell with a count."""
         log_pmf_N = COUNTS["poisson", False].log_pmf(self.counts_N, rates(self.filled_NM))
-        return float((log_pmf_N.sum() - self.weight_Z @ rates(self.empty_ZM)) / len(self))
+        total = self.group.all_reduce(log_pmf_N.sum() - self.weight_Z @ rates(self.empty_ZM))
+        return float(total / (self.n_filled or len(self)))
+
+    def of_rows(self, own: OwnRows, group: ProcessGroup) -> OccurrenceCells:
+        """Return those of the cells whose factors live in this process."""
+        here_N, here_Z = own.has(self.filled_NM), own.has(self.empty_ZM)
+        return OccurrenceCells(
+            own.positions(self.filled_NM[here_N]),
+            self.counts_N[here_N],
+            own.positions(self.empty_ZM[here_Z]),
+            self.weight_Z[here_Z],
+            group,
+            len(self),
+        )
 
 
 def _gathered(indices_NM: Positions, group: ProcessGroup) -> tuple[Positions, npt.NDArray[np.intp]]:

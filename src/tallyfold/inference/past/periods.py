@@ -81,16 +81,13 @@ class PastCells:
 
     def where(self, chosen_C: Mask) -> PastCells:
         """Return some of them."""
-        others_CK, known_C, ahead_C = self.asked
-        asked = Asked(others_CK[chosen_C], known_C[chosen_C], ahead_C[chosen_C])
+        asked = self.asked.where(chosen_C)
         return PastCells(asked, self.counts_C[chosen_C], self.weight_C[chosen_C])
 
     def beside(self, other: PastCells) -> PastCells:
         """Return these and others."""
-        pairs = zip(self.asked, other.asked, strict=True)
-        others_CK, known_C, ahead_C = (np.concatenate(pair) for pair in pairs)
         return PastCells(
-            Asked(others_CK, known_C, ahead_C),
+            self.asked.beside(other.asked),
             np.concatenate([self.counts_C, other.counts_C]),
             np.concatenate([self.weight_C, other.weight_C]),
         )

@@ -32,6 +32,7 @@ from tallyfold.inference.cells.validation import ValidationCells
 from tallyfold.inference.occurrence.held_out import OccurrenceCells
 from tallyfold.inference.schemes.dispersion import best_dispersion, is_power_of_two
 from tallyfold.inference.schemes.factor_prior import FactorPrior
+from tallyfold.inference.schemes.first_draws import SHAPE, first_draws
 from tallyfold.inference.schemes.gate import Axes, Gate, GateState, gate_posterior
 from tallyfold.inference.schemes.guide import Guidance, Guide, replaced
 from tallyfold.kernels import dispatch as kernels
@@ -42,9 +43,6 @@ from tallyfold.probability import gamma
 from tallyfold.probability.counts import COUNTS, CountLikelihood
 
 Floats = npt.NDArray[np.float64]
-
-START_SHAPE = 100.0
-"""Factors start as draws around one with this shape: close together, but not equal."""
 
 
 @dataclass(frozen=True)
@@ -131,21 +129,19 @@ class CAVIStep:
 
     def start(self, previous: object = None) -> CAVIState:
         """Draw factors close to one, scaled so that the mean rate is the mean count."""
-        rng = np.random.default_rng([self.seed, 0])
         cells = self.cells
         n_cells: float = cells.n_cells
         if self.zeros_observed:
-            n_cells = np.prod([seen_D.sum() for seen_D in cells.covered], dtype=float) * cells.share
+            pairs = zip(cells.covered, cells.over_all_rows, strict=True)
+            n_labels = [float(total(np.array(seen_D.sum()))) for seen_D, total in pairs]
+            n_cells = float(np.prod(n_labels)) * cells.share
         mean_count = max(cells.total_count / n_cells, 1e-12)
         scale = (mean_count / self.n_components) ** (1 / cells.n_axes)
         prior_rate = 1 / scale if self.prior_rate is None else self.prior_rate / self.prior_shape
-        noises = [
-            rng.gamma(START_SHAPE, 1 / START_SHAPE, (size, self.n_components))
-            for size in cells.shape
-        ]
+        noises = first_draws(self.seed, cells.sizes, self.n_components, cells.rows)
         gate = self.gates[self.gate] if self.gates else None
         tables = [
-            GammaTable(np.full_like(first_DK, START_SHAPE), START_SHAPE / (scale * first_DK))
+            GammaTable(np.full_like(first_DK, SHAPE), SHAPE / (scale * first_DK))
             for first_DK in self.guidance.first(noises, gate)
         ]
         dispersion = 1.0 if self.dispersion is None else self.dispersion
@@ -216,7 +212,8 @@ class CAVIStep:
         """Return sums over all cells that are not hidden."""
         cells, pairs = self.cells, None if gate is None else self._gates[gate.number].pairs
         gate_P1 = None if gate is None or pairs is None else gate.table.mean_DK[:, 0]
-        return ClosedSums(means, cells.covered, cells.share, pairs, gate_P1)
+        over_rows = cells.over_all_rows
+        return ClosedSums(means, cells.covered, cells.share, pairs, gate_P1, over_rows)
 
     def with_dispersion(self, state: CAVIState, cells: TrainingCells, iteration: int) -> CAVIState:
         """Learn the negative binomial's r, ever more rarely; a Poisson has none."""
@@ -250,11 +247,11 @@ class CAVIStep:
     def validation_score(self, state: CAVIState) -> float | None:
         """Score the validation cells at the posterior means; zeros too, where they are observed."""
         if self.held_out is not None:
-            return self.held_out.fewer.count_score(partial(self.rates, self.begun(state)))
+            return self.held_out.count_score(partial(self.rates, self.begun(state)))
         if self.validation is None:
             return None
-        pairs = zip(state.posterior.means, self.cells.seen, strict=True)
-        known = [mean_over_seen(mean, seen) for mean, seen in pairs]
+        rows = zip(state.posterior.means, self.cells.seen, self.cells.over_all_rows, strict=True)
+        known = [mean_over_seen(*each) for each in rows]
         likelihood = state.likelihood(self.likelihood.truncated)
         return self.validation.score(known, likelihood, state.dispersion)
 

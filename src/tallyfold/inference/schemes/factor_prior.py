@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tallyfold.inference.schemes.gamma_chain import GammaChain
+from tallyfold.kernels.arrays import OverRows, all_here
 from tallyfold.posterior.gamma_posterior import GammaTable, Rows
 from tallyfold.probability import gamma
 
@@ -31,12 +32,15 @@ class FactorPrior:
         By what exposures are multiplied to have in them what was there before; 1 if nothing was.
     chain
         What links factors; None: they are independent.
+    over_rows
+        What makes sums over all labels of those over the labels that are here.
     """
 
     first: float
     shape: float | Floats
     again: float | Floats = 1.0
     chain: GammaChain | None = None
+    over_rows: OverRows = all_here
 
     def rows(self, entities: Rows) -> FactorPrior:
         """Return the prior of some labels, in their order, with no links between them."""
@@ -64,14 +68,17 @@ class FactorPrior:
             gain = self.chain.gain(table, b, correlation)
             rate_DK = rate_DK - self.chain.added(table, b, correlation)[1]
         before = self._rate_before(rate_DK, b)
-        return float(gamma.kl(table.shape_DK, table.rate_DK, self.shape, before).sum()) - gain
+        own = gamma.kl(table.shape_DK, table.rate_DK, self.shape, before).sum()
+        return float(self.over_rows(own)) - gain
 
     def learnt_rate(
         self, table: GammaTable, b: float, correlation: float, rows: Rows = slice(None)
     ) -> float:
         """Return the prior rate b that some rows, all that are linked among them, have."""
         if self.chain is None or not correlation:
-            return float(1 / table.mean_DK[rows].mean())
+            mean_DK = table.mean_DK[rows]
+            total, number = self.over_rows(np.array([mean_DK.sum(), mean_DK.size]))
+            return float(1 / (total / number))
         return self.chain.learnt_rate(table, b, correlation, rows)
 
     def _rate_before(self, rate_DK: Floats, b: float) -> float | Floats:

@@ -169,7 +169,7 @@ class Guidance:
         self.guide, self.cells = guide or Guide(), cells
         self.n_components, first = n_components, float(prior_shape)
         self.count_N = np.ones(len(cells)) if latent else cells.counts_N.astype(np.float64)
-        self.priors = [FactorPrior(first, first)] * cells.n_axes
+        self.priors = [FactorPrior(first, first, over_rows=total) for total in cells.over_all_rows]
         if self.guide.believes:
             self.totals = [self._sum(axis, self.count_N) for axis in range(cells.n_axes)]
             self.priors = [self._prior(axis, first) for axis in range(cells.n_axes)]

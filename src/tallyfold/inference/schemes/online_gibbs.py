@@ -30,7 +30,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from tallyfold.inference.cells.training import TrainingCells
-from tallyfold.inference.schemes.cavi import START_SHAPE
+from tallyfold.inference.schemes.first_draws import SHAPE as START_SHAPE
 from tallyfold.inference.schemes.gibbs import (
     EXPOSURES,
     FACTORS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any, Literal
 import tallyfold as tf
 from tallyfold.data.axis import listing
 from tallyfold.data.select import filtered
-from tallyfold.errors import DataError, ParameterError
+from tallyfold.errors import DataError, ParameterError, did_you_mean
 from tallyfold.paper.datasets.amazon import build_video_rating, build_video_review
 from tallyfold.paper.datasets.papers import build_dblp, build_nips
 from tallyfold.paper.datasets.reader import PathLike, Progress, Reader, raw_files
@@ -164,7 +163,6 @@ def build_dataset(
 def dataset_named(name: str) -> Dataset:
     """Return an entry of `DATASETS`; a name that is not there is a ParameterError."""
     if name not in DATASETS:
-        close = difflib.get_close_matches(str(name), DATASETS, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ParameterError(f"`name` must be one of {', '.join(DATASETS)}; got {name!r}.{hint}")
+        meant = did_you_mean(name, DATASETS)
+        raise ParameterError(f"`name` must be one of {', '.join(DATASETS)}; got {name!r}.{meant}")
     return DATASETS[name]

@@ -9,9 +9,9 @@ import numpy as np
 from tallyfold.data.tensor import CountTensor
 from tallyfold.models.base import CountModel
 from tallyfold.models.card import (
-    ENDS,
     amount_words,
     changed_parameters,
+    end_words,
     gate_words,
     text_of,
     whether_words,
@@ -40,7 +40,7 @@ def fit_entry(model: CountModel) -> dict[str, Any]:
         "amount": None if fitted.head is None else amount_words(fitted),
         "members": 1 + len(fitted.others),
         "iterations": fitted.n_iter,
-        "ended": ENDS.get(fitted.reason, fitted.reason),
+        "ended": end_words(fitted),
         "validation": rounded(fitted.validation_score),
         "history": [
             [each.number, rounded(each.objective, 7), rounded(each.validation, 7), each.phase]

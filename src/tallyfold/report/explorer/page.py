@@ -36,6 +36,7 @@ SCRIPTS = (
     "search",
     "interactions",
     "scores",
+    "forecast",
     "fit",
     "main",
 )

@@ -12,6 +12,7 @@ from tallyfold.report.explorer import entities
 from tallyfold.report.explorer.components import components_entry
 from tallyfold.report.explorer.fit import data_entry, fit_entry
 from tallyfold.report.explorer.held_out import held_out_entry, kept_entry
+from tallyfold.report.explorer.next_periods import next_periods_entry
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +36,7 @@ def payload_of(
         "level": entities.LEVEL,
         **components_entry(model, train),
         "interactions": _interactions(model),
+        "next_periods": next_periods_entry(model),
         "fit": fit_entry(model),
         "data": data_entry(model, train),
         "held_out": None if test is None else held_out_entry(model, test, train, announce),

@@ -57,6 +57,7 @@ setWords();
 drawLead();
 drawWarning();
 drawInteractions();
+drawNext();
 drawFit();
 if (K > 0) {
   byId("components").hidden = false;
