@@ -1,10 +1,11 @@
 """Seeds that the cells themselves give: which labels of one axis stand in the same baskets.
 
-A basket is what one combination of the other axes has of an axis: the words of a document. Axes of a
-few labels (the kind of place in a document) do not divide it. Baskets x labels, weighted by tf-idf of the logarithms of counts, is factored into non-negative components
-from a fixed start, so that the same cells always give the same ones. What they say of every label,
-how its counts are divided among components, is a seed of all labels at once; what the baskets have
-of components says where labels of the other axes start.
+A basket is what one combination of the other axes has of an axis: the words of a document. Axes of
+a few labels (the kind of place in a document) do not divide it. Baskets x labels, weighted by
+tf-idf of the logarithms of counts, is factored into non-negative components from a fixed start, so
+that the same cells always give the same ones. What they say of every label, how its counts are
+divided among components, is a seed of all labels at once; what the baskets have of components says
+where labels of the other axes start.
 """
 
 from __future__ import annotations
