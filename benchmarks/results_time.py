@@ -1,6 +1,7 @@
 """The next periods of four logs: the library's forecasts beside LightGBM on lags.
 
     python benchmarks/results_time.py run --data FOLDER --out ROWS
+    python benchmarks/results_time.py odd --data FOLDER --out ROWS
     python benchmarks/results_time.py page --out ROWS > docs/results/time.md
 
 FOLDER holds grocery.parquet, movie_events.parquet, nips.parquet and acl.parquet: a column per axis
@@ -15,11 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 import tallyfold as tf
 from kept_rows import limited_to, listed
 from rivals.lagged_boosting import LaggedBoosting
 from rivals.shared_past import SharedPast
+from tallyfold.evaluation.backtest import COLUMNS
+from tallyfold.evaluation.row_folder import RowFolder
 
 ORIGINS = 6
 
@@ -101,6 +105,32 @@ def run(folder: Path, rows: Path, logs, models, origins: int) -> None:
         )
 
 
+def odd(folder: Path, rows: Path, logs, origins: int) -> None:
+    """Keep how many counts of the next period are called odd: have a `p` below a hundredth."""
+    for name in logs:
+        tensor, kept = tensor_of(folder, name), RowFolder(rows / name, pa.schema(COLUMNS))
+        step_D, time = tensor.axes[-1].steps(), tensor.axes[-1].name
+        step_N = step_D[tensor.indices[:, -1]]
+        last_origin = int(step_N.max()) - LOGS[name].horizon
+        for origin in range(last_origin - origins + 1, last_origin + 1):
+            known = tensor.with_cells(step_N <= origin).compact()
+            last = str(known.axes[-1].label(len(known.axes[-1]) - 1))
+            if kept.read((last, "odd")) is not None:
+                continue
+            ahead = SharedPast(network="auto").fit(known).forecast(1)
+            coming = tensor.with_cells(step_N == origin + 1)
+            for axis, own in list(zip(ahead.axes_, tensor.axes, strict=True))[:-1]:
+                known_D = axis.find(own.labels)[1]
+                coming = coming.with_cells(known_D[coming.indices[:, tensor.names.index(own.name)]])
+            p = tf.surprise(ahead, coming.compact(), absent=0)["p"]
+            about = dict.fromkeys(COLUMNS) | {"origin": last, "ahead": 1, "model": "dynamic"}
+            about |= {"combinations": "all", "metric": "odd", "value": float(np.mean(p < 0.01))}
+            about |= {"cells": float(len(p)), "version": tf.__version__}
+            about["period"] = str(coming.compact().axes[-1].label(0))
+            kept.write((last, "odd"), [about])
+            print(name, time, last, about["value"], flush=True)
+
+
 def page(rows: Path) -> str:
     """Return the page of what was measured."""
     parts = [TITLE, TEXT, ""]
@@ -148,7 +178,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["run", "page"])
+    parser.add_argument("what", choices=["run", "odd", "page"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--logs", type=listed(LOGS), default=list(LOGS))
@@ -159,7 +189,10 @@ def main() -> None:
         print(page(given.out))
         return
     with limited_to(1):
-        run(given.data, given.out, given.logs, given.models, given.origins)
+        if given.what == "odd":
+            odd(given.data, given.out, given.logs, given.origins)
+        else:
+            run(given.data, given.out, given.logs, given.models, given.origins)
 
 
 if __name__ == "__main__":

@@ -243,3 +243,26 @@ def test_periods_of_time_bins_follow_each_other():
     assert model.axes_[1].labels.to_pylist()[-2:] == ["2025-01", "2025-02"]
     days = pd.DataFrame({"who": ["a", "b"], "date": pd.to_datetime(["2025-01-31", "2025-02-02"])})
     assert model.predict(days).shape == (2,)
+
+
+def test_large_counts_that_stay_are_told_narrowly(tmp_path):
+    """A tilted histogram cannot be narrow around a large count; a negative binomial can."""
+    rng = np.random.default_rng(0)
+    rate = rng.lognormal(1.0, 1.5, (12, 6, 1))
+    dense = rng.poisson(rate, (12, 6, 16))
+    axes = [tf.Axis("user", list(range(12))), tf.Axis("item", list(range(6)))]
+    axes.append(tf.Axis("day", list(range(16)), tf.AxisOrder("ordered")))
+    counts = tf.CountTensor(axes, np.argwhere(dense).astype(np.int32), dense[dense > 0])
+    model = tf.SmoothedPast().fit(counts)
+    assert model.fitted_.forecaster.amounts.sizes is not None
+    ahead = model.forecast(1)
+    user, item = np.unravel_index(np.argmax(rate), (12, 6))
+    cell = [[user, item, 16]]
+    ((low, high),) = ahead.interval(cell, 0.9)
+    assert low < rate.max() < high
+    assert high - low < 8 * np.sqrt(rate.max())
+    cells = np.array([[u, i, 16] for u in range(12) for i in range(6)])
+    assert ahead.predict(cells).sum() == pytest.approx(rate.sum(), rel=0.15)
+    ahead.save(tmp_path / "m")
+    again = tf.load(tmp_path / "m")
+    assert np.array_equal(again.predict(cells), ahead.predict(cells))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -23,7 +22,6 @@ from tallyfold.errors import (
     DivergedError,
     InterruptedWarning,
     ParameterError,
-    printable,
     warn,
 )
 from tallyfold.inference.cells.training import TrainingCells
@@ -37,7 +35,7 @@ from tallyfold.inference.fit.progress import Verbose, shown
 from tallyfold.kernels.arrays import Mask
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
-from tallyfold.models.card import amount_words, fit_words, forecast_words, gate_words, whether_words
+from tallyfold.models.card import fit_words
 from tallyfold.models.cells import checked_tensor
 from tallyfold.models.completion import (
     calibrated,
@@ -49,14 +47,13 @@ from tallyfold.models.completion import (
     without_head,
 )
 from tallyfold.models.editing import by_size
+from tallyfold.models.fit_log import tell_begin, tell_end
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.fitted_model import FittedModel, refuse_y
 from tallyfold.models.memory import TABLES, check_factors_memory, check_memory
 from tallyfold.models.parameters import VERBOSE, RulesOfFields, check_parameters, integer
 from tallyfold.models.record import Record
 from tallyfold.posterior.predictive import Calibration
-
-_log = logging.getLogger("tallyfold")
 
 
 class Given(NamedTuple):
@@ -210,12 +207,12 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self._check(tensor, every, checkpoint, resume)
         decided = self._decided(tensor, Given(checkpoint, every, resume))
         title, seen = type(self).__name__, verbose if current_group().first else False
-        decided._log_begin(tensor)
+        tell_begin(decided, tensor, decided._seed)
         with use_device(self._device), shown(seen, title, lambda: fit_words(decided)) as own:
             given = Given(checkpoint, every, resume, (*callbacks, *own), groups)
             caveat = decided._fit_whole(tensor, given)
         self._fitted = decided.fitted_
-        decided._log_end()
+        tell_end(decided)
         count_switched_off(self._fitted)
         if caveat is not None:
             warn(
@@ -237,29 +234,6 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             return fixed_seed(None if begun is None else kept_seed(begun))
 
         return self._with(random_state=current_group().broadcast(draw))
-
-    def _log_begin(self, tensor: CountTensor) -> None:
-        if current_group().first:
-            shape = " x ".join(f"{axis.name} {len(axis):,}" for axis in tensor.axes)
-            zeros, seed = self.zeros_for(tensor), self._seed
-            told = f"fit to {tensor.nnz:,} cells of {shape}, zeros {zeros}, seed {seed}"
-            _log.info("%s: %s", type(self).__name__, printable(told))
-
-    def _log_end(self) -> None:
-        if not current_group().first:
-            return
-        fitted = self.fitted_
-        chosen = {
-            "gate": gate_words(self),
-            "whether there is a count": whether_words(fitted),
-            "how many": amount_words(fitted),
-            "forecasts": forecast_words(fitted),
-            "validation score": fitted.validation_score,
-        }
-        for what, value in chosen.items():
-            if value is not None:
-                _log.info("%s: %s: %s", type(self).__name__, what, printable(value))
-        _log.info("%s: fit ended after %s", type(self).__name__, fit_words(self))
 
     def _with(self, **parameters: Any) -> Self:
         """Return a model, not fitted, with some parameters changed."""

@@ -53,8 +53,8 @@ def past_phases(
     ends = tuple(scale) if isinstance(scale, list) else scale
     histogram = histogram_head(values, times, ends)  # type: ignore[arg-type]
     rates = RatesStep(tensor, history, time, candidates)
-    amounts = AmountsStep(tensor, history, time, histogram)
-    phases = [Phase("amounts", amounts, amounts.start, _planned(len(AMOUNTS)))]
+    amounts = AmountsStep(tensor, history, time, histogram, observed)
+    phases = [Phase("amounts", amounts, amounts.start, _planned(len(AMOUNTS) + 1))]
     if observed:
         season, distances = SeasonStep(rates), DistancesStep(rates)
         phases = [

@@ -12,7 +12,7 @@ from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.history import Asked, History
 from tallyfold.posterior.named_arrays import Arrays, named, part_of
-from tallyfold.posterior.past_amounts import AmountNumbers, PastAmounts
+from tallyfold.posterior.past_amounts import AmountNumbers, PastAmounts, SizeNumbers
 from tallyfold.posterior.past_network import PastNetwork
 from tallyfold.posterior.past_rates import Memory, PastRates, RateNumbers, Season
 from tallyfold.probability.distribution import CountDistribution
@@ -140,6 +140,8 @@ class Forecaster:
         found["amount_memory"] = _memory_array(self.amounts.memory)
         if self.amounts.numbers is not None:
             found["amount_numbers"] = np.array(self.amounts.numbers)
+        if self.amounts.sizes is not None:
+            found["amount_sizes"] = np.array(self.amounts.sizes)
         found["spread"] = np.array(self.spread)
         if self.network is not None:
             found |= named("network/", self.network.arrays())
@@ -165,6 +167,7 @@ class Forecaster:
             histogram,
             _memory(arrays["amount_memory"]),
             None if numbers is None else AmountNumbers(*numbers.tolist()),
+            SizeNumbers(*arrays["amount_sizes"].tolist()) if "amount_sizes" in arrays else None,
         )
         rates = None
         if "memory" in arrays:

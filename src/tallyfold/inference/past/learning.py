@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import TypeVar
 
@@ -31,7 +31,7 @@ from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.forecaster import NO_SPREAD, LevelSpread
 from tallyfold.posterior.history import Asked, History
-from tallyfold.posterior.past_amounts import AmountNumbers, PastAmounts
+from tallyfold.posterior.past_amounts import AmountNumbers, PastAmounts, SizeNumbers
 from tallyfold.posterior.past_rates import (
     RECENT,
     Memory,
@@ -51,6 +51,10 @@ OTHER_CYCLE = 2
 """How many periods a cycle has; of years, and of periods without a unit."""
 SEASON_GAIN = 0.01
 """What a season must gain, per cell with a count."""
+LARGE, COMMON = 10, 0.2
+"""Negative binomials are tried where a larger part of the total is in counts above the first."""
+SIZE_GAIN = 0.01
+"""What they must gain, per cell with a count."""
 MOST_POWER = 1.5
 MOST_TRIES = 120
 WIDTH = 3.0
@@ -59,7 +63,7 @@ MOST_LOG_DRIFT = 2.0
 LEAST_PERIODS = 4
 """With fewer periods, nothing is said of how far totals are off."""
 
-N = TypeVar("N", RateNumbers, AmountNumbers)
+N = TypeVar("N", RateNumbers, AmountNumbers, SizeNumbers)
 
 Candidate = tuple[Memory, Memory | None]
 
@@ -179,12 +183,23 @@ class SeasonStep:
 
 @dataclass(frozen=True)
 class AmountsStep:
-    """Learn how many there are, with another memory in each iteration."""
+    """Learn how many there are, with another memory in each iteration; the last tries sizes.
+
+    Attributes
+    ----------
+    tensor, history, time
+        The training counts.
+    histogram
+        That of all counts.
+    sizes
+        Whether negative binomials are tried; only where large counts are common.
+    """
 
     tensor: CountTensor
     history: History
     time: TimeAxis
     histogram: CountHead
+    sizes: bool
 
     @cached_property
     def cells(self) -> PastCells:
@@ -197,7 +212,9 @@ class AmountsStep:
 
     def advance(self, state: PastState, iteration: int) -> tuple[PastState, float]:
         """Try one more memory; the objective is the best log score per cell."""
-        number = (iteration - 1) % len(AMOUNTS)
+        if iteration > len(AMOUNTS):
+            return self._with_sizes(state)
+        number = iteration - 1
         numbers, score = self._learned(number, state.amounts)
         if score > state.amount_score:
             state = replace(state, amount_memory=number, amounts=numbers, amount_score=score)
@@ -211,7 +228,39 @@ class AmountsStep:
         """Return what was learned."""
         number = state.amount_memory
         numbers = None if number < 0 else state.amounts
-        return PastAmounts(self.histogram, Memory("decayed", AMOUNTS[max(number, 0)]), numbers)
+        memory = Memory("decayed", AMOUNTS[max(number, 0)])
+        return PastAmounts(self.histogram, memory, numbers, state.sizes)
+
+    def _with_sizes(self, state: PastState) -> tuple[PastState, float]:
+        """Try negative binomials around the means that tilt the histogram."""
+        cells = self.cells
+        large = float(cells.counts_C[cells.counts_C > LARGE].sum())
+        rare = large <= COMMON * float(cells.counts_C.sum())
+        if not self.sizes or rare or self.histogram.bins.upper is not None:
+            return state, state.amount_score
+        start = replace(state, amount_memory=max(state.amount_memory, 0))
+        amounts = self.made(start)
+        features = amounts.features(self.history, cells.asked)
+
+        def mean(log_C: Floats) -> float:
+            return float(cells.weight_C @ log_C / cells.weight_C.sum())
+
+        def told(numbers: AmountNumbers, sizes: SizeNumbers) -> float:
+            return mean(amounts.log_pmf(numbers, sizes, features, cells.counts_C))
+
+        numbers, sizes, score = state.amounts, SizeNumbers(), -np.inf
+        for _ in range(2):  # few numbers at a time are found sooner than all at once
+            sizes, _ = _best(
+                partial(told, numbers), sizes, SizeNumbers(), SizeNumbers._fields, cells.n_filled
+            )
+            numbers, score = _best(
+                partial(told, sizes=sizes), numbers, AmountNumbers(), AmountNumbers._fields,
+                cells.n_filled,
+            )  # fmt: skip
+        tilted = self.made(state).distribution(self.history, cells.asked)  # counts, not bins
+        if score > mean(tilted.log_pmf(cells.counts_C)) + SIZE_GAIN:
+            state = replace(start, amounts=numbers, sizes=sizes)
+        return state, state.amount_score
 
     @cached_property
     def _plain_score(self) -> float:

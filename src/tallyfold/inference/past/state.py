@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tallyfold.posterior.forecaster import NO_SPREAD, LevelSpread
-from tallyfold.posterior.past_amounts import AmountNumbers
+from tallyfold.posterior.past_amounts import AmountNumbers, SizeNumbers
 from tallyfold.posterior.past_network import Training
 from tallyfold.posterior.past_rates import RateNumbers, Season
 
@@ -32,6 +32,8 @@ class PastState:
         Which memory of amounts; -1: every cell has the histogram.
     amounts, amount_score
         What was learned of how many, and its log score.
+    sizes
+        What was learned of negative binomials, if they are better.
     spread
         How far totals of periods may be off.
     network, network_gain
@@ -45,6 +47,7 @@ class PastState:
     amount_memory: int = -1
     amounts: AmountNumbers = FIRST_AMOUNTS
     amount_score: float = NOT_TRIED
+    sizes: SizeNumbers | None = None
     spread: LevelSpread = NO_SPREAD
     network: Training | None = None
     network_gain: float = 0.0

@@ -1,10 +1,10 @@
 """Seeds that the cells themselves give: which labels of one axis stand in the same baskets.
 
 A basket is what one combination of the other axes has of an axis: the words of a document. Baskets
-x labels, weighted by tf-idf, is factored into non-negative components from a fixed start, so that
-the same cells always give the same ones. What they say of every label, how its counts are divided
-among components, is a seed of all labels at once; what the baskets have of components says where
-labels of the other axes start.
+x labels, weighted by tf-idf of the logarithms of counts, is factored into non-negative components
+from a fixed start, so that the same cells always give the same ones. What they say of every label,
+how its counts are divided among components, is a seed of all labels at once; what the baskets have
+of components says where labels of the other axes start.
 """
 
 from __future__ import annotations
@@ -123,10 +123,11 @@ def _divided(table_BD: sparse.csr_matrix, n_components: int) -> Floats:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.feature_extraction.text import TfidfTransformer
 
+    weigher = TfidfTransformer(sublinear_tf=True)
     model = NMF(n_components, init="nndsvda", max_iter=PASSES, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        weight_BK = model.fit_transform(TfidfTransformer().fit_transform(table_BD))
+        weight_BK = model.fit_transform(weigher.fit_transform(table_BD))
     return np.asarray(model.components_ * weight_BK.sum(axis=0)[:, None])
 
 
