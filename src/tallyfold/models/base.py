@@ -373,7 +373,6 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self._check_processes(group.size)
         if group.all_reduce_number(checked_tensor(tensor).nnz) == 0:
             raise DataError("the tensor has no non-zero cell; there is nothing to fit.")
-        self._check_memory(tensor, group.size)
         given = {
             "model and parameters": (self.name, self._plain_parameters()),
             "axes": axes_in_words(tensor.axes) if group.size > 1 else None,
@@ -381,6 +380,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         }
         own_cells = fingerprint(tensor) if group.size > 1 and tensor.nnz else None
         refuse_differences(group, given, own_cells)
+        self._check_memory(tensor, group.size)
 
     def _check_memory(self, tensor: CountTensor, n_processes: int) -> None:
         """Refuse a fit that would not have room, as far as that is known beforehand."""
@@ -391,7 +391,8 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             check_memory(tensor, given["n_components"], name=self.name)
             return
         tables = TABLES + given.get("n_draws", 0) * given.get("n_chains", 1)
-        check_factors_memory(tensor, given["n_components"], tables, name=self.name)
+        own = self._own_rows(tensor)
+        check_factors_memory(tensor, own, given["n_components"], tables, name=self.name)
 
     def _run(
         self,
