@@ -37,6 +37,7 @@ class Source(NamedTuple):
     axes: list[str]
     share: float = 1.0
     copies_along: str | None = None
+    new: str | None = None
     ratings: bool = False
 
 
@@ -53,6 +54,14 @@ TENSORS = {
     "aiv5_rating": Source("aiv5_rating", ["user", "video"], ratings=True),
     "hotel_review": Source("hotel_review", ["user", "hotel", "word"]),
     "acl": Source("acl", ["author", "venue", "word", "year"]),
+    "nips new years": Source("nips", NIPS, new="year"),
+    "nips new words": Source("nips", NIPS, new="word"),
+    "nips new authors": Source("nips", NIPS, new="author"),
+    "movie_events new users": Source("movie_events", ["user", "genre", "day"], new="user"),
+    "movie_rating new users": Source(
+        "movie_rating", ["user", "movie", "day"], new="user", ratings=True
+    ),
+    "aiv5_rating new users": Source("aiv5_rating", ["user", "video"], new="user", ratings=True),
 }
 
 
@@ -92,6 +101,8 @@ def parts(folder, name, split):
         groups = tf.near_copies(tensor, source.copies_along)
         train, test = tf.split(tensor, TEST_SIZE, random_state=split, groups=groups)
         return train, test, tf.near_copies(train, source.copies_along)
+    if source.new:
+        return *tf.split_entities(tensor, source.new, TEST_SIZE, random_state=split), None
     train, test = tf.split(tensor, TEST_SIZE, random_state=split)
     return tf.subsample(train, source.share, random_state=split), test, None
 

@@ -9,13 +9,13 @@ first words of a topic: by probability, by relevance (LDAvis, 0.6), and for our 
 `components` lists them. Lists are scored by the mean NPMI of their pairs in all documents, by how
 many of all words listed are distinct, and by stability: the mean share of words that two fits have
 in common (topics matched so that it is largest). Seconds are of processors, with one thread each.
-What was found is kept in LISTS as it comes, and is not fitted again; ROWS are written anew of all
-that is there.
+What was found is kept in LISTS as it comes, and is not fitted again; ROWS of texts asked for are
+written anew of all that is there.
 
 Our components are fitted alone: with a gate that is named, nothing held out, so that neither a gate
 nor when to stop is chosen, nor weights of combinations or a count head are learnt. Such a model is
-for reading. "with weights" is the one that predicts, without its count head; `score` is of the
-hidden cells.
+for reading. "found seeds" have a background, too, one component more, of which there is no list.
+"with weights" is the one that predicts, without its count head; `score` is of the hidden cells.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from tallyfold.evaluation.words.cooccurrence import Cooccurrence
 from tallyfold.posterior.label_order import ORDERS, Weights, checked_order
 
 TOP, RELEVANCE, SHARE = 10, 0.6, 0.8
-PASSES, LIKE_RATES = 60, "negative-binomial"
+PASSES, LIKE_RATES = 30, "negative-binomial"
 
 
 class Texts(NamedTuple):
@@ -92,13 +92,12 @@ def topics(fit):
 CHOSEN = {"validation": 0.1, "max_iter": None, "gate": "auto"}
 MODELS = {
     "LDA (scikit-learn)": topics(fit_lda),
-    "NMF (scikit-learn)": topics(fit_nmf),
     "LDA (tomotopy)": topics(fit_tomotopy),
+    "NMF (scikit-learn)": topics(fit_nmf),
+    "NMF (scikit-learn), log counts": topics(partial(fit_nmf, sublinear=True)),
     "components": components(),
-    "components, found seeds": components(seeds="auto"),
-    "components, found seeds, background": components(seeds="auto", background=True),
+    "components, found seeds": components(seeds="auto", background=True),
     "with weights": components(**CHOSEN),
-    "with weights, found seeds": components(seeds="auto", **CHOSEN),
 }
 NEEDS = {"LDA (tomotopy)": "tomotopy"}
 
@@ -204,9 +203,13 @@ def part(name, folder, seed):
 
 
 def score(given):
-    """Write a line for each fit that is there, and one for the stability of several."""
-    rows = []
-    for name in TEXTS:
+    """Write a line for each fit that is there, and one for the stability of several.
+
+    Lines of other texts stay as they are.
+    """
+    lines = given.out.read_text("utf-8").splitlines() if given.out.exists() else []
+    rows = [row for row in map(json.loads, lines) if row["text"] not in given.texts]
+    for name in given.texts:
         files = sorted(given.lists.glob(f"{name}-*.npz"), key=seed_of)
         if not files:
             continue
@@ -228,7 +231,7 @@ def score(given):
     with given.out.open("w", encoding="utf-8") as file:
         for row in rows:
             plain = {k: round(v, 5) if isinstance(v, float) else v for k, v in row.items()}
-            file.write(json.dumps(plain | {"version": tf.__version__}) + "\n")
+            file.write(json.dumps({"version": tf.__version__} | plain) + "\n")
 
 
 def seed_of(file):
@@ -250,7 +253,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--lists", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, help="without it nothing is scored")
     parser.add_argument("--texts", type=listed(TEXTS), default=list(TEXTS))
     parser.add_argument("--models", type=lambda text: text.split(";"), default=list(MODELS))
     parser.add_argument("--topics", type=listed((10, 20, 50), int), default=[10, 20, 50])
@@ -259,7 +262,8 @@ def main() -> None:
     given.lists.mkdir(parents=True, exist_ok=True)
     logging.disable(logging.WARNING)  # that components are switched off
     run(given)
-    score(given)
+    if given.out:
+        score(given)
 
 
 if __name__ == "__main__":

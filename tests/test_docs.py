@@ -56,6 +56,27 @@ def test_readme_example(
     assert tallyfold.load(tmp_path / "model").name == "vae-bptf"
 
 
+def table_rows(text: str, head: str) -> dict[str, list[str]]:
+    """Return the rows of the table whose head begins so, by their first cells."""
+    lines = text[text.index(head) :].split("\n\n")[0].splitlines()
+    cells = [[cell.strip(" *") for cell in line.strip("| ").split("|")] for line in lines]
+    return {first: others for first, *others in [cells[0], *cells[2:]]}
+
+
+def test_readme_has_the_figures_of_the_results() -> None:
+    readme = table_rows((ROOT / "README.md").read_text("utf-8"), "| | constant")
+    results = (ROOT / "docs" / "results" / "complete-logs.md").read_text("utf-8")
+    measured = table_rows(results, "| tensor | constant")
+    tables = {"copies hidden": "nips-copies", "venue": "acl", "hotel": "hotel_review"}
+    tables |= {"groceries": "grocery", "films": "movie_events"}
+    models = ["constant", "main effects", "boosting on counts", "VAE-BPTF K=10"]
+    column = {model: measured["tensor"].index(model) for model in models}
+    assert len(readme) == len(tables) + 1
+    for words, tensor in tables.items():
+        shown = next(row for name, row in readme.items() if words in name)
+        assert shown == [f"{float(measured[tensor][column[model]]):.2f}" for model in models]
+
+
 def test_reference_lists_every_public_name() -> None:
     page = (ROOT / "docs" / "api.md").read_text("utf-8")
     listed = re.findall(r"^(?:   |\.\. py:data:: )(\w+)$", page, re.MULTILINE)

@@ -18,13 +18,13 @@ def fit_lda(counts_DV, n_topics, seed):
     return normalised(model.components_)
 
 
-def fit_nmf(counts_DV, n_topics, seed):
-    """NMF by scikit-learn, on tf-idf, as its documentation shows it for topics."""
+def fit_nmf(counts_DV, n_topics, seed, *, sublinear=False):
+    """NMF by scikit-learn, on tf-idf, as its documentation shows it; or of logarithms of counts."""
     from sklearn.decomposition import NMF
     from sklearn.feature_extraction.text import TfidfTransformer
 
     model = NMF(n_topics, init="nndsvdar", max_iter=NMF_PASSES, random_state=seed)
-    model.fit(TfidfTransformer().fit_transform(counts_DV))
+    model.fit(TfidfTransformer(sublinear_tf=sublinear).fit_transform(counts_DV))
     return normalised(model.components_)
 
 

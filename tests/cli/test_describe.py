@@ -29,6 +29,22 @@ def test_the_cost_grows_with_cells_and_components():
     assert (least - 1) * ratio < 110 < (most - 4) * ratio
 
 
+def test_labels_that_are_alike_are_told(run, tmp_path):
+    (tmp_path / "x.csv").write_text("who,what\nann,x\nAnn ,y\nbob,x\n ann,y\n")
+    given = ("describe", tmp_path / "x.csv", "--axes", "who,what")
+    told = " ".join(run(*given).out.split())
+    assert "who: 2 labels differ from others in spaces or case alone: 'Ann ', 'ann'" in told
+    assert told.count("in spaces or case alone") == 1
+    assert json.loads(run(*given, "--json").out)["axes"][1]["alike"] == []
+
+
+def test_bins_that_come_back_are_no_memory(run, tmp_path):
+    (tmp_path / "x.csv").write_text("who,day\na,2024-01-01\nb,2024-01-02\na,2024-01-03\n")
+    given = ("describe", tmp_path / "x.csv", "--axes", "who,day", "--bin")
+    assert "the memory of periods" not in " ".join(run(*given, "day=weekday").out.split())
+    assert "the memory of periods" in " ".join(run(*given, "day=day").out.split())
+
+
 def test_events_may_come_through_a_pipe(run, frame):
     text = frame.to_csv(index=False)
     given = ("--axes", "author,word,year", "--value", "count", "--json")

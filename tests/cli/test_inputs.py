@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -120,6 +121,36 @@ def test_what_cannot_be_asked(run, shop, given, told):
     done = run("describe", *words)
     assert done.code == 2
     assert told in done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "given", "told"),
+    [
+        ("x.csv", "who,day\na,13/02/2024\n", (), "dateformat='%d/%m/%Y'"),
+        ("x.csv", "who,day\na,1707177600\n", (), "unit='s' seconds since 1970"),
+        ("x.json", '[{"who": "a"}]', (), "select * from 'FILE'"),
+        ("x.csv", "who\tday\na\t2024-02-13\n", (), r"say delimiter='\t'"),
+        ("x.csv", "who\tday\na\t2024-02-13\n", ("--delimiter", r"\t"), ""),
+    ],
+)
+def test_tables_written_otherwise_are_told_the_way(run, tmp_path, name, text, given, told):
+    (tmp_path / name).write_text(text)
+    found = run("describe", tmp_path / name, "--axes", "who,day", "--bin", "day=month", *given)
+    assert found.code == (2 if told else 0)
+    assert told in found.err
+
+
+def test_other_dates_and_json_come_by_a_query(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("x.csv").write_text("who,day\na,13/02/2024\nb,01/03/2024\n")
+    Path("x.json").write_text(
+        '[{"who": "a", "day": "2024-02-13"}, {"who": "b", "day": "2024-03-01"}]'
+    )
+    for source in ("read_csv('x.csv', dateformat='%d/%m/%Y')", "'x.json'"):
+        asked = ("--query", f"select * from {source}", "--database", ":memory:")
+        months = ("--axes", "who,day", "--bin", "day=month")
+        assert run("convert", "x.npz", *asked, *months).code == 0
+        assert tf.read_counts("x.npz").labels("day") == ["2024-02", "2024-03"]
 
 
 def test_standard_input_is_converted_and_split(run, tmp_path, monkeypatch):

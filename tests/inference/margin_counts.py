@@ -45,3 +45,15 @@ def simulate_noise(shape=(20, 15, 10), n_cells=400, *, seed=0):
     """Draw counts that no label says anything of."""
     rng = np.random.default_rng(seed)
     return tensor_of(shape, some_cells(shape, n_cells, rng), rng.geometric(0.5, n_cells))
+
+
+def simulate_busy_days(seed=0):
+    """Draw counts that are larger on days of more cells; the third of five days is like all."""
+    rng, shape = np.random.default_rng(seed), (60, 40, 5)
+    times_D = np.array([300, 500, 800, 1200, 1800])
+    days = [some_cells((*shape[:2], 1), times, rng) for times in times_D]
+    cells = np.concatenate(days)
+    cells[:, 2] = np.repeat(np.arange(5), times_D)
+    level = 0.8 * np.log(times_D / times_D[2])[cells[:, 2]]
+    level += 0.5 * rng.standard_normal(shape[0])[cells[:, 0]]
+    return tensor_of(shape, cells, 1 + rng.poisson(np.exp(level)))

@@ -76,7 +76,7 @@ def change(place, **values):
 
 
 def test_no_folder_and_no_permission(tmp_path):
-    with pytest.raises(StorageError, match="is no folder"):
+    with pytest.raises(StorageError, match="there is no folder"):
         read_folder(tmp_path / "none", "thing", 1)
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="could not be written"):

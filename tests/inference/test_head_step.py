@@ -12,7 +12,7 @@ from tallyfold.inference.head import step as head_step
 from tallyfold.inference.head.cells import HeadCells
 from tallyfold.inference.head.recipe import LEAST, SMALL, Recipe, recipe_for
 from tallyfold.inference.head.step import HeadStep, ResidualStep, head_phases, surely_better
-from tallyfold.inference.head.training import _rows, decorrelation, held_out_rows
+from tallyfold.inference.head.training import Unknown, _rows, decorrelation, held_out_rows
 
 QUICK = Recipe(n_hidden=8, batch=256, steps=300, looks=6, rate=1e-2, patience=None)
 """A short training of two members and two stages."""
@@ -114,6 +114,34 @@ def test_steps_are_taken_in_inputs_that_are_nearly_uncorrelated():
     assert turned_ND.T @ turned_ND / len(x_ND) == pytest.approx(np.eye(3), abs=0.3)
     few_DD = decorrelation(x_ND[:5_000])  # of few cells they are hardly turned
     assert few_DD / few_DD[2, 2] == pytest.approx(np.eye(3), abs=0.3)
+
+
+def test_some_rows_of_each_step_do_not_know_some_labels():
+    unknown = Unknown(np.array([[True, False], [True, True]]), np.array([[0.5, 9], [0, -1.0]]))
+    z_BD = np.full((128, 2), 7.0)
+    hidden_BD = unknown.hide(z_BD, 1)
+    assert hidden_BD[:4].tolist() == [[0.5, 7], [0, -1]] * 2
+    assert np.all(hidden_BD[4:] == 7)
+    assert np.all(z_BD == 7)
+    assert unknown.hide(z_BD[:96], 1)[:3].tolist() == [[0, -1], [0.5, 7], [0, -1]]  # in turns
+    assert np.all(unknown.hide(z_BD[:31], 0) == 7)
+
+
+def test_unknown_labels_of_an_axis_are_average_where_hardly_any_label_is_alone(quick):
+    tensor = simulate_margins((3_000, 20, 3), n_cells=2_000)
+    step = HeadStep(HeadCells.of(TrainingCells(tensor), None, 0), 0)
+    assert step.cells.head.averaged == (1, 2)
+    unknown = step._unknown(step.inputs(step.start(None))[0])
+    n_functions = step.cells.head.n_functions
+    hidden_S2T = unknown.hidden_SD.reshape(4, 6, n_functions)[:, :, 0]  # 3 single axes, 3 pairs
+    assert hidden_S2T.tolist() == [
+        [axis in axes or everything for axes in step.cells.axis_sets]
+        for axis, everything in ((0, False), (1, False), (2, False), (0, True))
+    ]
+    input_STF = unknown.input_SD.reshape(4, 6, n_functions)
+    assert np.all(input_STF[1][[1, 3, 5]] == 0)  # the item, with the user and with the day
+    assert np.all(input_STF[0][[0, 3, 4], 0] < 0)  # no cells of the user
+    assert np.all(input_STF[3][3:] == 0)
 
 
 def test_a_member_learns_nothing_from_the_cells_it_is_scored_on(quick):

@@ -5,14 +5,16 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from tests.inference.margin_counts import simulate_margins, tensor_of
+from tests.inference.margin_counts import simulate_busy_days, simulate_margins, tensor_of
 from tests.models.quick import quick
 
 import tallyfold as tf
 from tallyfold.errors import LabelError, ParameterError
+from tallyfold.evaluation.metrics import scores_of
 from tallyfold.inference.fit.folder import write_folder
 from tallyfold.models import members, storage
 from tallyfold.models.completion import say_margins
+from tallyfold.posterior.count_head import CountHead
 from tallyfold.posterior.margin_effects import _pulled
 from tallyfold.posterior.margins import UNIT, MarginTable
 from tallyfold.posterior.whole_sums import WholeSums
@@ -45,18 +47,22 @@ def test_margins_are_better_than_the_constant(name, fitted, parts, floor):
     assert fitted[name].score(parts.test) > floor + 0.15
 
 
-def test_they_are_better_on_words_too():
-    train, test = tf.split(tf.subsample(tf.load_demo(), 0.04), random_state=0)
-    assert tf.Margins().fit(train).score(test) > tf.Constant().fit(train).score(test) + 0.01
+@pytest.fixture(scope="module")
+def words():
+    return tf.split(tf.subsample(tf.load_demo(), 0.04), random_state=0)
+
+
+def test_they_are_better_on_words_too(words):
+    floor = tf.Constant().fit(words.train).score(words.test)
+    assert tf.Margins().fit(words.train).score(words.test) > floor + 0.01
 
 
 @pytest.mark.parametrize("name", HEADS)
-def test_intervals_hold_what_they_say(name, fitted, parts):
-    model, counts = fitted[name], parts.test.counts
-    predictive, rng = model.predictive(parts.test), np.random.default_rng(0)
-    below = predictive.cdf(counts - 1)
-    pit = below + rng.random(len(counts)) * (predictive.cdf(counts) - below)
-    assert np.mean((pit > 0.1) & (pit < 0.9)) == pytest.approx(0.8, abs=0.06)
+def test_intervals_hold_what_they_say(name, words):
+    settings = {} if name == "margins" else {"n_components": 2, "max_iter": 6}
+    model = tf.MODELS[name](zeros="missing", **settings).fit(words.train)
+    inside = scores_of(model, words.test, ["coverage-80"])["coverage-80"]
+    assert inside == pytest.approx(0.8, abs=0.02)
 
 
 def test_where_rates_are_low_rank_the_flagship_has_no_head_and_is_as_good_as_bptf():
@@ -203,6 +209,34 @@ def test_unknown_labels_are_predicted_between_the_others(name, fitted, parts):
     assert found[0] == found[1]
     assert np.quantile(known, 0.01) < found[0] < np.quantile(known, 0.99)
     assert np.all(model.interval(frame, unknown="prior") >= 1)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_new_day_is_predicted_from_the_users(seed):
+    """All days that networks saw had hundreds of cells, and counts grow with them."""
+    whole = simulate_busy_days(seed)
+    old_N = whole.indices[:, 2] != 2
+    train, new = whole.with_cells(old_N).compact(), whole.with_cells(~old_N)
+    model, floor = tf.Margins().fit(train), tf.Constant().fit(train)
+    assert model.fitted_.head.averaged == (0, 1, 2)
+    scores = [each.score(new, unknown={"day": "prior"}) for each in (model, floor)]
+    assert scores[0] > scores[1] + 0.05
+    nobody = pd.DataFrame([{"user": 99, "item": 99, "day": 99}])
+    score_V = [each.predictive(nobody, unknown="prior").log_pmf(1) for each in (model, floor)]
+    assert score_V[0] == pytest.approx(score_V[1], abs=0.3)
+
+
+def test_heads_of_before_predict_new_labels_as_they_did(fitted, parts):
+    head = fitted["margins"].fitted_.head
+    arrays = head.arrays()
+    del arrays["averaged"]
+    before = CountHead.from_arrays(arrays)
+    assert before.averaged == ()
+    cells = parts.test.indices
+    found = [each.distribution(cells).log_pmf(parts.test.counts) for each in (head, before)]
+    assert np.array_equal(*found)
+    new = [each.distribution(cells * [1, 1, 0] - [0, 0, 1]).log_pmf(1) for each in (head, before)]
+    assert not np.allclose(*new)
 
 
 # -- saving ---------------------------------------------------------------------------------------

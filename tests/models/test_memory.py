@@ -4,6 +4,7 @@ import pytest
 
 import tallyfold as tf
 from tallyfold.errors import NotEnoughMemoryError, ParameterError
+from tallyfold.inference.distributed.own_rows import OwnRows
 from tallyfold.models import memory
 from tallyfold.models.fit_cost import fit_cost
 
@@ -100,3 +101,14 @@ def test_many_cells_take_less_each():
 
     assert 14e9 < fit_cost(Many()).bytes < 22e9  # 14.9 GiB were measured: docs/scale.md
     assert cost.bytes < 1e6
+
+
+def test_a_process_needs_room_for_the_factors_that_live_in_it(monkeypatch):
+    tensor = tf.simulate((900, 20, 8), 2, density=0.05).tensor
+    given = {"n_components": 10, "tables": 2, "name": "bptf"}
+    monkeypatch.setenv("TALLYFOLD_MEMORY", "20KB")
+    memory.check_factors_memory(
+        tensor, OwnRows(0, 500, 590, 900), **given
+    )  # 118 labels: 18,880 bytes
+    with pytest.raises(NotEnoughMemoryError, match="for 928 labels need at least"):
+        memory.check_factors_memory(tensor, None, **given)

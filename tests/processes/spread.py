@@ -12,6 +12,7 @@ from tests.processes.fits import numbers_of, tensor
 import tallyfold as tf
 from tallyfold.errors import StorageError
 from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.distributed import scatter
 from tallyfold.inference.distributed.process_group import ALONE, use_group
 from tallyfold.inference.fit import large_files, parts
 from tallyfold.inference.fit.checkpoint import Checkpoint
@@ -30,11 +31,13 @@ STOPPED_AFTER = 4
 
 
 def fitted(name, part, **given):
-    """Fit with the factors of long axes drawn in blocks, of which a process draws its own."""
+    """Fit with held-out cells and first factors drawn in blocks, by each process its own."""
     with (
         warnings.catch_warnings(),
         patch.object(first_draws, "STREAMED", 10),
         patch.object(first_draws, "BLOCK", 4),
+        patch.object(scatter, "DRAWN_TOGETHER", 100),
+        patch.object(scatter, "BLOCK", 50),
     ):
         warnings.simplefilter("ignore")
         return FITS[name]().fit(part, **given)

@@ -61,6 +61,20 @@ def test_it_opens_with_the_largest_component(page, model):
     assert page.locator("#lead").inner_text().startswith("BPTF, 4 components, of user (40)")
 
 
+def test_a_background_comes_last(visit, parts, tmp_path):
+    """It is no topic, however large it is."""
+    model = tf.BPTF(n_components=4, background=True, max_iter=30).fit(parts.train)
+    assert model.posterior_.shares().argmax() == 3
+    page = visit(write_report(model, tmp_path / "page.html").as_uri())
+    names = page.locator("#list .gist > b").all_text_contents()
+    assert names == [model.component_names_[k] for k in [*by_size(model)[1:], 3]]
+    assert title(page) == f"Component {by_size(model)[1]}"
+    assert "the largest of 3" in page.locator("#detail-lead").inner_text()
+    page.locator("#previous").click()
+    assert title(page) == "Component 3: background"
+    assert "what is common everywhere" in page.locator("#detail-lead").inner_text()
+
+
 @pytest.mark.parametrize("where", ["#list button", "#map .component"])
 def test_a_click_chooses_a_component(page, model, where):
     second = by_size(model)[1]

@@ -53,6 +53,9 @@ SAID_HERE = {
     "(n_components=)": "--components K",
     "Double the column": "--query \"select *, 2 * COLUMN as doubled from 'FILE'\" "
     "--database :memory: --value doubled, and --scale 1-10 to fit",
+    "pandas.to_datetime(": "--query \"select * from read_csv('FILE', dateformat='%d/%m/%Y')\" "
+    "--database :memory:",
+    "or rename it": "--query \"select * from 'FILE'\" --database :memory: reads JSON too",
     "`sql`": "--query SQL",
     "`given` must name axes": "--for AXIS=LABEL",
     "`connection_or_uri`": "--database URI",

@@ -15,6 +15,7 @@ from tallyfold.errors import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tallyfold.data.axis import Axis
     from tallyfold.data.tensor import CountTensor
 
 BAR_WIDTH = 30
@@ -87,7 +88,7 @@ def facts_of(tensor: "CountTensor", busiest: int = 5) -> dict[str, Any]:
 
     values, cells = np.unique(tensor.counts, return_counts=True)
     zeros = zeros_of(tensor) if tensor.nnz else None
-    has_order = any(axis.order is not None for axis in tensor.axes)
+    goes_on = any(axis.order and axis.order.kind != "cyclic" for axis in tensor.axes)
     return {
         "shape": list(tensor.shape),
         "cells": tensor.nnz,
@@ -106,7 +107,7 @@ def facts_of(tensor: "CountTensor", busiest: int = 5) -> dict[str, Any]:
             "model": "vae-bptf",
             "components": 10,
             **fit_cost(tensor, 10)._asdict(),
-            "remembers": zeros == "observed" and has_order,
+            "remembers": zeros == "observed" and goes_on,
         },
     }
 
@@ -127,6 +128,7 @@ def _axis_facts(tensor: "CountTensor", position: int, busiest: int) -> dict[str,
         "type": str(axis.labels.type).removeprefix("large_"),
         "order": order_words(axis) or None,
         "times": axis.order is None and kind_of(axis.labels) == TIMES,
+        "alike": _alike(axis),
         "one_cell": int((cells_D == 1).sum()),
         "no_cell": int((cells_D == 0).sum()),
         "busiest": [
@@ -134,6 +136,21 @@ def _axis_facts(tensor: "CountTensor", position: int, busiest: int) -> dict[str,
             for d in first.tolist()
         ],
     }
+
+
+def _alike(axis: "Axis") -> list[str]:
+    """Return the texts that differ from an earlier label in spaces or in case alone."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_large_string(axis.labels.type):
+        return []
+    plain = pc.utf8_lower(pc.utf8_trim_whitespace(axis.labels)).dictionary_encode().indices
+    _, first = np.unique(plain.to_numpy(), return_index=True)
+    again_D = np.ones(len(axis), bool)
+    again_D[first] = False
+    return list(axis.labels.filter(pa.array(again_D)).to_pylist())
 
 
 def _histogram(values: list[int], cells: list[int]) -> list[dict[str, int]]:
@@ -179,6 +196,12 @@ def show(facts: dict[str, Any], out: "Console") -> None:
         if axis["times"]:
             cut = "" if axis["type"].startswith("int") else f", --bin {name}=month cuts them"
             out.print(f"{name}: {UNORDERED.format(name, cut)}", markup=False)
+        if axis["alike"]:
+            number, listed = len(axis["alike"]), ", ".join(map(repr, axis["alike"][:3]))
+            labels = "label differs from another" if number == 1 else "labels differ from others"
+            out.print(
+                f"{name}: {number:,} {labels} in spaces or case alone: {listed}", markup=False
+            )
     for line in facts["dropped"]:
         out.print(f"left out: {printable(line)}", markup=False)
     out.print(f"fingerprint {facts['fingerprint']}")

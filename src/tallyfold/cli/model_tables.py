@@ -109,8 +109,8 @@ def top(
     """Show the labels of which most is predicted beside some given ones.
 
     mean is the predicted count of a cell, averaged over the axes that are not
-    given, zeros included where these are observed; sd is the standard deviation
-    that comes from the factors.
+    given, zeros included where these are observed. sd is what the uncertainty of the
+    factors makes of it, no more: next to nothing where other parts decide.
 
     \b
     [bold]Examples[/]

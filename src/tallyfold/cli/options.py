@@ -79,8 +79,10 @@ DATABASE = (
     ":memory: for a query of files, such as select * from 'x.csv'."
 )
 Database = Annotated[str | None, _data("URI", DATABASE)]
-DELIMITER = "What separates the columns of a CSV file, if not a comma."
-Delimiter = Annotated[str | None, _data("SIGN", DELIMITER)]
+DELIMITER = r"What separates the columns of a CSV file, if not a comma; \t is a tab."
+Delimiter = Annotated[
+    str | None, _data("SIGN", DELIMITER, callback=lambda sign: "\t" if sign == r"\t" else sign)
+]
 
 READING = {
     "axes": Axes,

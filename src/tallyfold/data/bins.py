@@ -31,7 +31,10 @@ TIME_WANTED = (
 TIME_REMEDY = "Turn it into dates first."
 BINNED_WANTED = "column {!r} is cut by {}, so it must hold times, or labels of such bins"
 BINNED_REMEDY = "Go back to the times, or cut by the unit of the labels ({} is not told from them)."
-NO_TIME_REMEDY = "Mend those rows, or leave them out with bad='drop'."
+NO_TIME_REMEDY = (
+    "Mend those rows (pandas.to_datetime(column, format='%d/%m/%Y') reads other forms, unit='s' "
+    "seconds since 1970), or leave them out with bad='drop'."
+)
 
 _DATE = (
     r"[1-9]\d{3}-((0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)"

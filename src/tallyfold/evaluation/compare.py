@@ -59,7 +59,7 @@ def compare(
         A row per model: what empty cells are to it, seconds, iterations, its scores (missing where
         the model has no distribution of counts), and the error of a model that failed.
         ``attrs["along"]`` is the axis whose labels ``auc-within``, ``recall-10``, ``recall-20`` and
-        ``ndcg-20`` rank: that with the most.
+        ``ndcg-20`` rank: the longest, but for times.
 
     Examples
     --------

@@ -173,7 +173,10 @@ def top(
             f"`given` must be labels by axis, such as {{'author': '...'}}; got {given!r}."
         )
     if axis in given:
-        raise ParameterError(f"`given` must name axes other than the one ranked, {axis!r}.")
+        raise ParameterError(
+            f"`given` must name axes other than the one ranked, {axis!r}. What is like one of its "
+            f"own labels has a similar row in model.vectors({axis!r})."
+        )
     rows = {factors.axis_number(name): _position(model, name, given[name]) for name in given}
     others_K, seed = _others(factors, [axis, *given]), fixed_seed(random_state)
     mean_D, sd_D = _averaged_rates(factors, own, rows, others_K, draws, seed)

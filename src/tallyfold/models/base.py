@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -23,7 +22,6 @@ from tallyfold.errors import (
     DivergedError,
     InterruptedWarning,
     ParameterError,
-    printable,
     warn,
 )
 from tallyfold.inference.cells.training import TrainingCells
@@ -37,7 +35,7 @@ from tallyfold.inference.fit.progress import Verbose, shown
 from tallyfold.kernels.arrays import Mask
 from tallyfold.kernels.backends import refuse_elsewhere
 from tallyfold.kernels.device import use_device
-from tallyfold.models.card import amount_words, end_words, forecast_words, gate_words, whether_words
+from tallyfold.models.card import fit_words
 from tallyfold.models.cells import checked_tensor
 from tallyfold.models.completion import (
     calibrated,
@@ -49,14 +47,13 @@ from tallyfold.models.completion import (
     without_head,
 )
 from tallyfold.models.editing import by_size
+from tallyfold.models.fit_log import tell_begin, tell_end
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.fitted_model import FittedModel, refuse_y
 from tallyfold.models.memory import TABLES, check_factors_memory, check_memory
 from tallyfold.models.parameters import VERBOSE, RulesOfFields, check_parameters, integer
 from tallyfold.models.record import Record
 from tallyfold.posterior.predictive import Calibration
-
-_log = logging.getLogger("tallyfold")
 
 
 class Given(NamedTuple):
@@ -115,13 +112,9 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         """Return the phases of a fit to a tensor, of which `cells` are not held out."""
         return self._phases(cells, held_out)
 
-    def _lives_with_cells(self, axes: Sequence[Axis], axis: int) -> bool:
-        """Whether the factors of an axis can be where its cells are, each in one process only."""
-        return False
-
     def _own_rows(self, tensor: CountTensor) -> OwnRows | None:
-        own = OwnRows.of(tensor, current_group())
-        return own if own and self._lives_with_cells(tensor.axes, own.axis) else None
+        """Return the labels whose factors live in this process alone; None: it has all factors."""
+        return None
 
     def _result(
         self, state: Any, phases: Sequence[Phase], axes: Sequence[Axis], cells: TrainingCells
@@ -214,12 +207,12 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self._check(tensor, every, checkpoint, resume)
         decided = self._decided(tensor, Given(checkpoint, every, resume))
         title, seen = type(self).__name__, verbose if current_group().first else False
-        decided._log_begin(tensor)
-        with use_device(self._device), shown(seen, title, lambda: _course(decided)) as own:
+        tell_begin(decided, tensor, decided._seed)
+        with use_device(self._device), shown(seen, title, lambda: fit_words(decided)) as own:
             given = Given(checkpoint, every, resume, (*callbacks, *own), groups)
             caveat = decided._fit_whole(tensor, given)
         self._fitted = decided.fitted_
-        decided._log_end()
+        tell_end(decided)
         count_switched_off(self._fitted)
         if caveat is not None:
             warn(
@@ -241,29 +234,6 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             return fixed_seed(None if begun is None else kept_seed(begun))
 
         return self._with(random_state=current_group().broadcast(draw))
-
-    def _log_begin(self, tensor: CountTensor) -> None:
-        if current_group().first:
-            shape = " x ".join(f"{axis.name} {len(axis):,}" for axis in tensor.axes)
-            zeros, seed = self.zeros_for(tensor), self._seed
-            told = f"fit to {tensor.nnz:,} cells of {shape}, zeros {zeros}, seed {seed}"
-            _log.info("%s: %s", type(self).__name__, printable(told))
-
-    def _log_end(self) -> None:
-        if not current_group().first:
-            return
-        fitted = self.fitted_
-        chosen = {
-            "gate": gate_words(self),
-            "whether there is a count": whether_words(fitted),
-            "how many": amount_words(fitted),
-            "forecasts": forecast_words(fitted),
-            "validation score": fitted.validation_score,
-        }
-        for what, value in chosen.items():
-            if value is not None:
-                _log.info("%s: %s: %s", type(self).__name__, what, printable(value))
-        _log.info("%s: fit ended after %s", type(self).__name__, _course(self))
 
     def _with(self, **parameters: Any) -> Self:
         """Return a model, not fitted, with some parameters changed."""
@@ -403,7 +373,6 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         self._check_processes(group.size)
         if group.all_reduce_number(checked_tensor(tensor).nnz) == 0:
             raise DataError("the tensor has no non-zero cell; there is nothing to fit.")
-        self._check_memory(tensor, group.size)
         given = {
             "model and parameters": (self.name, self._plain_parameters()),
             "axes": axes_in_words(tensor.axes) if group.size > 1 else None,
@@ -411,6 +380,7 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         }
         own_cells = fingerprint(tensor) if group.size > 1 and tensor.nnz else None
         refuse_differences(group, given, own_cells)
+        self._check_memory(tensor, group.size)
 
     def _check_memory(self, tensor: CountTensor, n_processes: int) -> None:
         """Refuse a fit that would not have room, as far as that is known beforehand."""
@@ -421,7 +391,8 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             check_memory(tensor, given["n_components"], name=self.name)
             return
         tables = TABLES + given.get("n_draws", 0) * given.get("n_chains", 1)
-        check_factors_memory(tensor, given["n_components"], tables, name=self.name)
+        own = self._own_rows(tensor)
+        check_factors_memory(tensor, own, given["n_components"], tables, name=self.name)
 
     def _run(
         self,
@@ -445,13 +416,6 @@ class CountModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         return {
             n: v.item() if isinstance(v, np.generic) else v for n, v in self.get_params().items()
         }
-
-
-def _course(model: CountModel) -> str:
-    """Return how a fit went: its iterations, their time, and why it ended."""
-    fitted = model.fitted_
-    seconds = fitted.history[-1].seconds if fitted.history else 0.0
-    return f"{len(fitted.history):,} iterations, {seconds:.1f} s: {end_words(fitted)}"
 
 
 for _method in [name for name in vars(CountModel) if name.endswith("_request")]:

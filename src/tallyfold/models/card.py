@@ -47,6 +47,13 @@ def end_words(fitted: Fitted) -> str:
     return ENDS.get(fitted.reason, fitted.reason)
 
 
+def fit_words(model: FittedModel) -> str:
+    """Return how a fit went: its iterations, their time, and why it ended."""
+    fitted = model.fitted_
+    seconds = fitted.history[-1].seconds if fitted.history else 0.0
+    return f"{len(fitted.history):,} iterations, {seconds:.1f} s: {end_words(fitted)}"
+
+
 class Card:
     """What there is to know of a fitted model, for people and for programs.
 

@@ -14,6 +14,8 @@ from tallyfold.data.axis import Axis, axis_number
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import LabelError, ParameterError
 from tallyfold.inference.cells.training import TrainingCells
+from tallyfold.inference.distributed.own_rows import OwnRows
+from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.inference.schemes.found_seeds import find_seeds
 from tallyfold.inference.schemes.guide import Guide, SeededLabels
 from tallyfold.models.fitted import Fitted
@@ -167,8 +169,15 @@ class GuidedModel(SweptModel):
             names[-1] = BACKGROUND
         return tuple(names)
 
+    def _own_rows(self, tensor: CountTensor) -> OwnRows | None:
+        own = OwnRows.of(tensor, current_group())
+        return own if own and self._lives_with_cells(tensor.axes, own.axis) else None
+
     def _lives_with_cells(self, axes: Sequence[Axis], axis: int) -> bool:
-        """Sweeps over all entities can do so, if nothing is known of components before."""
+        """Whether the factors of an axis can be where its cells are, each in one process only.
+
+        In sweeps over all entities they can, if nothing is known of components before.
+        """
         asked = self.seeds is not None or self.background or self._guide is not None
         return not asked and axis not in courses_of(axes, self.smooth)
 

@@ -37,6 +37,11 @@ def check_head(head: CountHead, axes: Sequence[Any]) -> None:
     require(len(head.stages) <= 2, "more stages than there are")
     for table in head.tables:
         _check_table(head, table, axes)
+    single = {table.axes for table in head.tables if len(table.axes) == 1}
+    there = not head.stages or single == {(axis,) for axis in range(len(axes))}
+    require(there, "networks without the margins of every axis")
+    known = all(0 <= axis < len(axes) for axis in head.averaged)
+    require(known, "unknown labels of axes that are not there")
     for number, stage in enumerate(head.stages):
         n_inputs = len(head.tables) * (n_functions + 1 + N_RESIDUALS * number)
         network = HeadNetwork(n_inputs, stage.n_hidden, head.shapes_QB)

@@ -9,6 +9,9 @@ from pathlib import Path
 from tallyfold.data.store import Store
 from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import NotEnoughMemoryError, ParameterError
+from tallyfold.inference.distributed.own_ranges import all_or_none
+from tallyfold.inference.distributed.own_rows import OwnRows
+from tallyfold.inference.distributed.process_group import current_group
 from tallyfold.models.fit_cost import fit_cost
 
 SETTING = "TALLYFOLD_MEMORY"
@@ -32,18 +35,24 @@ def check_memory(tensor: CountTensor | Store, n_components: int, *, name: str) -
     )
 
 
-def check_factors_memory(tensor: CountTensor, n_components: int, tables: int, *, name: str) -> None:
+def check_factors_memory(
+    tensor: CountTensor, own: OwnRows | None, n_components: int, tables: int, *, name: str
+) -> None:
     """Refuse a fit whose factors alone have no room, as so many numbers a label and component.
 
-    What any model with factors needs at the least, in each process: cells come on top.
+    What any model with factors needs at the least, in each process: cells come on top. Of an axis
+    that lives with its cells a process needs its `own` factors.
     """
-    _refuse(
-        NUMBER_BYTES * sum(tensor.shape) * n_components * tables,
-        f"the factors of {name} with {n_components} components for {sum(tensor.shape):,} labels "
-        "need at least",
-        "Keep fewer labels (top=, min_nonzeros=), or take fewer components (n_components=)"
-        + (" or draws (n_draws=)." if tables > TABLES else "."),
+    elsewhere = 0 if own is None else own.size - (own.after - own.first)
+    labels = sum(tensor.shape) - elsewhere
+    remedy = "Keep fewer labels (top=, min_nonzeros=), or take fewer components (n_components=)" + (
+        " or draws (n_draws=)." if tables > TABLES else "."
     )
+    what = (
+        f"the factors of {name} with {n_components} components for {labels:,} labels need at least"
+    )
+    needed = NUMBER_BYTES * labels * n_components * tables
+    all_or_none(current_group(), lambda: _refuse(needed, what, remedy))
 
 
 def _refuse(needed: int, what: str, remedy: str) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from tallyfold.kernels.arrays import Floats, Ints, Singles, Whole
 from tallyfold.kernels.blas import side_by_side
@@ -25,6 +26,7 @@ from tallyfold.probability.categorical import CategoricalCounts, CountBins
 from tallyfold.probability.lomax import LomaxTail
 
 Cells = Whole
+Flags = npt.NDArray[np.bool_]
 
 N_SHAPES = 12
 SHAPE_SCALE = 0.3
@@ -83,6 +85,9 @@ class CountHead:
     stages
         None: the histogram of all counts is the prediction. One: networks on margins of counts.
         Two: the second has margins of the first's residuals as further inputs, and predicts.
+    averaged
+        The axes whose unknown labels are taken to be average ones. Networks have seen labels of
+        the others that had no cells.
     """
 
     bins: CountBins
@@ -91,6 +96,7 @@ class CountHead:
     statistics: Statistics
     tables: tuple[MarginTable, ...]
     stages: tuple[HeadStage, ...] = ()
+    averaged: tuple[int, ...] = ()
 
     @cached_property
     def shapes_QB(self) -> Singles:
@@ -120,8 +126,22 @@ class CountHead:
         n_functions = self.n_functions + N_RESIDUALS * (n_stages - 1)
         sums = [table.sums_at(table.rows_of(indices_NM))[:, :n_functions] for table in self.tables]
         stage = self.stages[n_stages - 1]
-        x_ND = np.hstack(list(self.inputs_by_table(sums)))
-        return stage.probabilities(self.shapes_QB, stage.standardised(x_ND))
+        z_ND = stage.standardised(np.hstack(list(self.inputs_by_table(sums))))
+        self.put_average(z_ND, self._unknown(sums))
+        return stage.probabilities(self.shapes_QB, z_ND)
+
+    def _unknown(self, sums: Sequence[Ints]) -> Flags:
+        """Return which labels of cells have no cells themselves."""
+        pairs = zip(self.tables, sums, strict=True)
+        by_axis = [sums_NF[:, 0] == 0 for table, sums_NF in pairs if len(table.axes) == 1]
+        return np.stack(by_axis, axis=1)
+
+    def put_average(self, z_ND: Singles, unknown_NM: Flags) -> None:
+        """Put the average, zero, where standardised inputs come from unknown labels."""
+        z_NTF = z_ND.reshape(len(z_ND), len(self.tables), -1)
+        for number, table in enumerate(self.tables):
+            axes = [axis for axis in table.axes if axis in self.averaged]
+            z_NTF[unknown_NM[:, axes].any(axis=1), number] = 0
 
     def inputs_by_table(self, sums: Iterable[Ints]) -> Iterator[Singles]:
         """Yield the networks' inputs that come from each table, for sums at cells."""
@@ -159,6 +179,7 @@ class CountHead:
             "base": self.base_B,
             "thresholds": self.statistics.thresholds_T,
             "means": self.statistics.mean_F,
+            "averaged": np.array(self.averaged, dtype=np.int64),
         }
         if self.bins.upper is not None:
             found["upper"] = np.array([self.bins.upper])
@@ -208,7 +229,10 @@ class CountHead:
             for own in numbered(arrays, "stage")
         ]
         statistics = Statistics(arrays["thresholds"], arrays["means"])
-        return cls(bins, tail, arrays["base"], statistics, tuple(tables), tuple(stages))
+        averaged = (
+            whole(arrays["averaged"]) if "averaged" in arrays else ()
+        )  # older heads have none
+        return cls(bins, tail, arrays["base"], statistics, tuple(tables), tuple(stages), averaged)
 
 
 def with_base(prob_NB: Floats, base_B: Floats) -> Floats:

@@ -236,7 +236,8 @@ def ending_of(file: Path) -> str:
     if ending not in FORMATS:
         raise FormatError(
             f"the ending of {file.name!r} must be one of {', '.join(FORMATS)} (text also with "
-            f"{' or '.join(COMPRESSIONS)}); got {file.suffix!r}."
+            f"{' or '.join(COMPRESSIONS)}); got {file.suffix!r}. Save it as one of "
+            "these, or rename it."
         )
     return ending
 

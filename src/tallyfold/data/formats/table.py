@@ -228,7 +228,8 @@ class Delimited(TableFormat):
                 names = next(csv.reader(_first_lines(text, file), delimiter=self.delimiter), [])
         except UnicodeDecodeError as error:
             raise FormatError(
-                f"{file!r} is not written in UTF-8: {error}. Save it as UTF-8."
+                f"{file!r} is not written in UTF-8: {error}. Save it as UTF-8 "
+                f"(iconv -f latin1 -t utf-8 does, if it is Latin-1)."
             ) from error
         except (FileNotFoundError, PermissionError, IsADirectoryError):
             raise

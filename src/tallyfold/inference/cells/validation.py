@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from tallyfold.data.groups import CellGroups
-from tallyfold.data.split import drawn_cells, drawn_groups, split_cells
+from tallyfold.data.split import drawn_groups, split_cells
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.cells.held_out import HeldOutCells
 from tallyfold.inference.distributed.own_rows import OwnRows
 from tallyfold.inference.distributed.process_group import current_group
-from tallyfold.inference.distributed.scatter import scatter_choice
+from tallyfold.inference.distributed.scatter import scatter_draw
 from tallyfold.kernels import dispatch as kernels
 from tallyfold.kernels.arrays import Floats, Ints
 from tallyfold.probability.counts import CountLikelihood
@@ -61,9 +61,9 @@ def hold_out(
         train, held_out = split_cells(tensor, 0.0, share, seed, groups)
         least = min(group.all_reduce_number(part.nnz) for part in (train, held_out))
         return (train, held_out) if least else (tensor, None)
-    rng = np.random.default_rng([seed, 1])
     if groups is not None and len(np.unique(np.asarray(groups))) > 1:
+        rng = np.random.default_rng([seed, 1])
         is_held_out = drawn_groups(np.asarray(groups), share, rng)
         return tensor.with_cells(~is_held_out), tensor.with_cells(is_held_out)
-    is_held_out = scatter_choice(group, tensor.nnz, lambda n: drawn_cells(n, share, rng))
+    is_held_out = scatter_draw(group, tensor.nnz, share, seed)
     return tensor.with_cells(~is_held_out), tensor.with_cells(is_held_out)

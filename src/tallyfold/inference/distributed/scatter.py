@@ -9,11 +9,17 @@ import numpy as np
 
 from tallyfold.data.axis import Axis
 from tallyfold.data.part import Part
+from tallyfold.data.split import drawn_cells
 from tallyfold.data.store import Store
 from tallyfold.data.tensor import CountTensor
 from tallyfold.inference.distributed.own_ranges import own_range, range_lengths
 from tallyfold.inference.distributed.process_group import ProcessGroup, current_group
 from tallyfold.kernels.arrays import Mask
+
+DRAWN_TOGETHER = 1 << 27
+"""Cells among which the first process draws for all."""
+BLOCK = 1 << 20
+"""Of more, how many are drawn with one key."""
 
 
 def scatter(source: Callable[[], CountTensor] | Store) -> CountTensor:
@@ -61,12 +67,23 @@ def _dealt_out(make: Callable[[], CountTensor], group: ProcessGroup) -> CountTen
     return CountTensor.of_canonical(axes, np.stack(columns, axis=1), counts, part=part)
 
 
-def scatter_choice(group: ProcessGroup, number: int, choose: Callable[[int], Mask]) -> Mask:
-    """Return this process's part of a choice among the cells of all, made by the first process.
+def scatter_draw(group: ProcessGroup, number: int, share: float, seed: int) -> Mask:
+    """Draw a share of the cells of all processes; return which of this one's `number` it has.
 
-    So a choice does not depend on how many processes there are.
+    Of very many cells, which the first process could not draw for all, each process draws its own,
+    in blocks of cells with a key of their own.
     """
-    total = int(group.all_reduce_number(number))
-    chosen: list[Mask] = []
-    group.broadcast(lambda: chosen.append(choose(total)))
-    return group.scatter(chosen[0] if chosen else None, number)
+    numbers = group.all_gather(np.array([number]))
+    total, first = int(numbers.sum()), int(numbers[: group.rank].sum())
+    if total <= DRAWN_TOGETHER:
+        drawn: list[Mask] = []
+        rng = np.random.default_rng([seed, 1])
+        group.broadcast(lambda: drawn.append(drawn_cells(total, share, rng)))
+        return group.scatter(drawn[0] if drawn else None, number)
+    chosen_N = np.empty(number, bool)
+    for start in range(first // BLOCK * BLOCK, first + number, BLOCK):
+        key = np.random.SeedSequence([seed, 1, start])
+        block = np.random.Generator(np.random.Philox(key)).random(BLOCK) < share
+        low, high = max(start, first), min(start + BLOCK, first + number)
+        chosen_N[low - first : high - first] = block[low - start : high - start]
+    return chosen_N

@@ -194,8 +194,9 @@ def _finite(text: str) -> float:
 
 def _document(place: Path, kind: str, newest: int, oldest: int) -> dict[str, Any]:
     if not (place / DOCUMENT).is_file():
-        what = "has no model.json" if place.is_dir() else "is no folder"
-        raise StorageError(f"{str(place)!r} {what}: it is not a {kind}.")
+        if place.is_dir():
+            raise StorageError(f"{str(place)!r} has no model.json: it is not a {kind}.")
+        raise StorageError(f"there is no folder {str(place)!r}.")
     document = _parsed(place)
     if document.get("format") != kind:
         raise StorageError(f"{str(place)!r} holds something else than a {kind}.")

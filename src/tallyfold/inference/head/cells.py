@@ -7,7 +7,7 @@ processes makes the same head.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -46,6 +46,8 @@ N_PARTS = 5
 FOLDS_PER_PART = N_FOLDS // N_PARTS
 MOST_CELLS = 4_000_000
 """More cells than these are not trained on: some are drawn, and margins are of the others."""
+SELDOM = 0.001
+"""Of cells: networks that see fewer labels without others do not know what these say."""
 LEAST_STRENGTH, LEAST_RESIDUAL_STRENGTH = 0.3, 1.0
 
 
@@ -175,14 +177,29 @@ class HeadCells:
         """A head that predicts the histogram of all counts, with the margins that training has."""
         if self.rest is not None:
             tables = self.rest.tables(self.axis_sets, self.constant.statistics, LEAST_STRENGTH)
-            return replace(self.constant, tables=tables)
+            return replace(self.constant, tables=tables, averaged=self._known(tables))
         moments, made = value_moments(self.value_NF), []
         for axes, grouping in zip(self.axis_sets, self.groupings, strict=True):
             sums = WholeSums.of([grouping.sums(self.value_NF)])
             strength_F = pull_strength(moments, sums, LEAST_STRENGTH)
             sizes = tuple(self.shape[axis] for axis in axes)
             made.append(MarginTable(axes, sizes, grouping.keys_P, sums, strength_F))
-        return replace(self.constant, tables=tuple(made))
+        return replace(self.constant, tables=tuple(made), averaged=self._known(made))
+
+    def _known(self, tables: Sequence[MarginTable]) -> tuple[int, ...]:
+        """Return the axes of which hardly any cell is the only one of its label."""
+        found = []
+        for axis, size in enumerate(self.shape):
+            cells_D = np.bincount(self.indices_NM[:, axis], minlength=size)
+            if self.rest is None:
+                alone = np.sum(cells_D == 1)
+            else:
+                [table] = [table for table in tables if table.axes == (axis,)]
+                cells_D[table.keys_P] = 0
+                alone = cells_D.sum()
+            if alone < SELDOM * len(self):
+                found.append(axis)
+        return tuple(found)
 
     def all_tables(self) -> tuple[MarginTable, ...]:
         """Return the margins of all cells.

@@ -19,6 +19,7 @@ from tallyfold.inference.head.training import (
     MOST_LOOKED_AT,
     SHOWING,
     Member,
+    Unknown,
     advance,
     decorrelation,
     first_member,
@@ -110,15 +111,16 @@ class HeadStep:
 
     def advance(self, state: HeadState, iteration: int) -> tuple[HeadState, float]:
         """Train up to the next look; the objective is the score."""
-        z_ND = self.inputs(state)[1]
+        stage, z_ND = self.inputs(state)
         network, turn_DD = self._network(z_ND), decorrelation(z_ND)
         first_step = (iteration - 1) * self.recipe.steps_per_look
+        unknown = self._unknown(stage)
 
         def train(number: int) -> tuple[Member, Floats]:
             held_out = self.held_out_rows(number)
             member = advance(
                 state.members[number], network, turn_DD, z_ND, self.cells.drawn_bin_N, held_out,
-                self.recipe, first_step,
+                self.recipe, first_step, unknown,
             )  # fmt: skip
             looked_at = slice(held_out.start, min(held_out.stop, held_out.start + MOST_LOOKED_AT))
             bin_N = self.cells.drawn_bin_N[looked_at]
@@ -159,6 +161,19 @@ class HeadStep:
     def _network(self, z_ND: Singles) -> HeadNetwork:
         return HeadNetwork(z_ND.shape[1], self.recipe.n_hidden, self.cells.constant.shapes_QB)
 
+    def _unknown(self, stage: HeadStage) -> Unknown:
+        """Return the inputs where the label of an axis, or all labels, are unknown."""
+        head, sets = self.cells.head, self.cells.axis_sets
+        width, mean_F = len(stage.centre_D) // len(sets), head.statistics.mean_F
+        nothing_F = np.zeros(width, dtype=np.float32)  # no cells, mean functions, no residuals
+        nothing_F[1 : 1 + len(mean_F)] = mean_F
+        n_axes = len(self.cells.shape)
+        lost_SM = np.vstack([np.eye(n_axes), np.ones(n_axes)]).astype(bool)
+        hidden_ST = np.stack([lost_SM[:, list(axes)].any(axis=1) for axes in sets], axis=1)
+        input_SD = stage.standardised(np.tile(nothing_F, (len(lost_SM), len(sets))))
+        head.put_average(input_SD, lost_SM)
+        return Unknown(np.repeat(hidden_ST, width, axis=1), input_SD)
+
     def held_out_rows(self, member: int) -> slice:
         """Return the cells that a member is not trained on."""
         return held_out_rows(len(self.cells), self.cells.n_first, member, self.recipe)
@@ -186,7 +201,7 @@ class HeadStep:
         sure = SURE_OF_SMALL_HEAD if len(self.cells) < SMALL else SURE_OF_HEAD
         if untrained or not surely_better(score_N, self._base_scores(), sure):
             return replace(self.cells.constant, tables=self.cells.all_tables())
-        head = replace(self.cells.constant, stages=(first,))
+        head = replace(self.cells.constant, stages=(first,), averaged=self.cells.head.averaged)
         prob_FB = first.probabilities(head.shapes_QB, z_ND[self._far_N])
         return replace(self._tailed(head, prob_FB), tables=self.cells.all_tables())
 

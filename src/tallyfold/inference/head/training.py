@@ -29,6 +29,8 @@ LEAST_RIDGE, RIDGE_CELLS = 0.03, 40_000
 do not go where inputs hardly vary."""
 SHOWING = 1 << 15
 """The first rows of the drawn order, which show how inputs vary."""
+HIDDEN = 1 / 32
+"""The share of cells in each step that do not know some of their labels."""
 
 
 class Member(NamedTuple):
@@ -37,6 +39,31 @@ class Member(NamedTuple):
     params_P: Singles
     mean_P: Singles
     square_P: Singles
+
+
+class Unknown(NamedTuple):
+    """What networks read where labels are unknown, for some sets (S) of axes.
+
+    Attributes
+    ----------
+    hidden_SD
+        Which inputs say nothing then.
+    input_SD
+        What they are.
+    """
+
+    hidden_SD: npt.NDArray[np.bool_]
+    input_SD: Singles
+
+    def hide(self, z_BD: Singles, step: int) -> Singles:
+        """Return a step's rows of inputs, of which the first do not know some labels, in turns."""
+        n_hidden = int(len(z_BD) * HIDDEN)
+        if n_hidden == 0:
+            return z_BD
+        number_H = (step * n_hidden + np.arange(n_hidden)) % len(self.hidden_SD)
+        z_BD = z_BD.copy()
+        np.copyto(z_BD[:n_hidden], self.input_SD[number_H], where=self.hidden_SD[number_H])
+        return z_BD
 
 
 def decorrelation(z_ND: Singles) -> Singles:
@@ -111,10 +138,11 @@ def advance(
     held_out: slice,
     recipe: Recipe,
     first_step: int,
+    unknown: Unknown,
 ) -> Member:
     """Train for the steps up to the next look, on all rows but the held-out ones.
 
-    `turn_DD` is what `decorrelation` returned.
+    `turn_DD` is what `decorrelation` returned, `unknown` what some rows of each step do not know.
     """
     if recipe.steps == 0:
         return member
@@ -128,7 +156,8 @@ def advance(
         passes, number = divmod(step, per_pass)
         shift = passes * STRIDE % (n_rows - per_pass * batch + 1)
         rows = _rows(number * batch + shift, batch, held_out)
-        loss_gradient(network, params_P, z_ND[rows], bin_N[rows], gradient_P)
+        z_BD = unknown.hide(z_ND[rows], step)
+        loss_gradient(network, params_P, z_BD, bin_N[rows], gradient_P)
         turn(network, gradient_P, turn_DD)
         mean_P += (1 - keep) * (gradient_P - mean_P)
         square_P += (1 - keep_square) * (gradient_P * gradient_P - square_P)

@@ -13,6 +13,7 @@ from tallyfold.kernels.arrays import Ints
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import cell_positions
 from tallyfold.models.explaining import beyond_main_effects, clearest_cells, expected_of_labels
+from tallyfold.posterior.component_names import BACKGROUND
 from tallyfold.posterior.factors import Factors
 from tallyfold.report.explorer import entities
 
@@ -51,6 +52,7 @@ def components_entry(model: CountModel, train: CountTensor | None) -> dict[str, 
                 "name": number,
                 "called": names[number],
                 "named": bool(given and given[number]),
+                "common": names[number] == BACKGROUND,
                 "stability": entities.rounded(stable[number]) if stable else None,
                 "share": entities.rounded(share),
                 "x": entities.rounded(x),

@@ -2,8 +2,8 @@
 
 // The component a number of places further on in the list.
 function neighbour(step) {
-  const place = bySize.findIndex(({ number }) => number === state.component);
-  return bySize[(place + step + K) % K].number;
+  const place = inList.findIndex(({ number }) => number === state.component);
+  return inList[(place + step + K) % K].number;
 }
 
 function chooseComponent(number) {
@@ -23,9 +23,11 @@ function drawComponent() {
 }
 
 function standing(number) {
-  const place = bySize.findIndex((each) => each.number === number);
-  const rank = place === 0 ? "the largest" : place === K - 1 ? "the smallest" : `number ${place + 1} in size`;
-  return K === 1 ? "the only one" : `${rank} of ${K}`;
+  if (components[number].common) return "what is common everywhere";
+  const place = inList.findIndex((each) => each.number === number);
+  const last = inList.filter(({ common }) => !common).length - 1;
+  const rank = place === 0 ? "the largest" : place === last ? "the smallest" : `number ${place + 1} in size`;
+  return last === 0 ? "the only one" : `${rank} of ${last + 1}`;
 }
 
 // How surely other fits find a component again, if that was asked for.

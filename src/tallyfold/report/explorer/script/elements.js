@@ -21,9 +21,10 @@ const element = (tag, attributes = {}, ...children) =>
 const shape = (tag, attributes = {}, ...children) =>
   filled(document.createElementNS(SVG, tag), attributes, children);
 
-// A label as it is shown: isolated from the direction of the text around it, never empty.
+// A label as it is shown: isolated from the direction of the text around it, never empty, broken
+// after a mark rather than within a word.
 const labelNode = (label) =>
-  element("bdi", {}, label.trim() === "" ? `“${label}”` : label);
+  element("bdi", {}, label.trim() === "" ? `“${label}”` : label.split(/(?<=[/_.:=&?-])(?=\w)/).flatMap((part, n) => [n ? element("wbr") : null, part]));
 
 // How wide a text is in a drawing, in pixels.
 const ruler = document.createElement("canvas").getContext("2d");
@@ -72,7 +73,7 @@ const button = (attributes, ...content) => element("button", { type: "button", .
 // `tools` are buttons that stand at the end of the card's head
 function card(title, remark, { tools = [], wide = false }, ...content) {
   return element("section", { class: wide ? "card wide" : "card" },
-    element("header", {}, element("h4", {}, title), remark && note(remark), element("span", { class: "tools" }, tools)),
+    element("header", {}, element("div", {}, element("h4", {}, title), remark && note(remark)), element("span", { class: "tools" }, tools)),
     ...content);
 }
 

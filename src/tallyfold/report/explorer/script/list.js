@@ -17,11 +17,11 @@ function drawList() {
       element("b", {}, element("bdi", {}, called)), gist(number).map(gistLine),
       stability == null ? null : element("span", { class: "stability" }, `stability ${stability.toFixed(2)}`)),
     element("span", { class: "share" }, percent(share), shareLine(share / bySize[0].share)));
-  byId("list").replaceChildren(...bySize.map((component) => element("li", {}, entry(component))));
+  byId("list").replaceChildren(...inList.map((component) => element("li", {}, entry(component))));
   byId("list").addEventListener("keydown", listKey);
   byId("list-tools").replaceChildren(
     csvButton("Components", ["component", "name", "share", "stability"],
-      () => bySize.map(({ name, called, share, stability }) => [name, called, share, stability])));
+      () => inList.map(({ name, called, share, stability }) => [name, called, share, stability])));
 }
 
 const gistLine = ([name, labels]) =>

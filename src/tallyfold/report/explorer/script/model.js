@@ -6,6 +6,7 @@ const level = percent(data.level);
 // switched off are not here.
 const components = data.components.map((entry, number) => ({ ...entry, number }));
 const bySize = [...components].sort((a, b) => b.share - a.share || a.number - b.number);
+const inList = [...bySize].sort((a, b) => a.common - b.common); // a background, which is no topic, comes last
 const K = components.length;
 // A component's number, with the name that somebody gave it; automatic names are its first labels.
 const titleOf = ({ name, called, named }) => (named ? `${name}: ${called}` : `${name}`);

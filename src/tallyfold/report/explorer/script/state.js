@@ -2,7 +2,7 @@
 // #component=3&relevance=0.4&axis=word&entity=network
 
 const RELEVANCE = K === 1 ? 1 : 0.4; // with one component there is nothing to stand apart from
-const state = { component: bySize[0]?.number ?? 0, relevance: RELEVANCE, entity: null };
+const state = { component: inList[0]?.number ?? 0, relevance: RELEVANCE, entity: null };
 
 // Takes what the address asks for; what it asks for in vain is said.
 function readState() {
@@ -21,7 +21,7 @@ const PARTS = ["component", "relevance", "axis", "entity"];
 function findComponent(asked, faults) {
   const found = components.find(({ name, called }) => `${name}` === asked || called === asked);
   if (asked !== null && !found) faults.push(`component “${asked}”`);
-  return (found ?? bySize[0])?.number ?? 0;
+  return (found ?? inList[0])?.number ?? 0;
 }
 
 function findRelevance(asked, faults) {
