@@ -17,8 +17,17 @@ from results_time import LOGS, MODELS
 FLAGSHIP = "dynamic"
 SHARING = ("dynamic", "LightGBM on lags")
 """Totals of labels are told from the memory that these share with the smoothed past."""
-COLUMNS = ["log", "origin", "period", "ahead", "model", "combinations", "metric", "value", "cells",
-           "new_labels", "seconds", "version"]  # fmt: skip
+COLUMNS = [
+    "log",
+    "origin",
+    "period",
+    "ahead",
+    "model",
+    "combinations",
+    "metric",
+    "value",
+    "seconds",
+]
 
 
 def rows_of(path: Path) -> pd.DataFrame:
@@ -123,7 +132,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     rows = rows_of(given.rows)
-    rows.to_json(given.out.with_suffix(".jsonl"), orient="records", lines=True)
+    rows.to_json(given.out.with_suffix(".jsonl"), orient="records", lines=True, double_precision=6)
     words = Path(__file__).with_name("time_page.md").read_text(encoding="utf-8")
     told = [section(log, rows[rows["log"] == log]) for log in LOGS if log in set(rows["log"])]
     text = words.replace("{logs}", "\n".join(each for part in told for each in part).strip())
