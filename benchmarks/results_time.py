@@ -2,7 +2,7 @@
 
     python benchmarks/results_time.py run --data FOLDER --out ROWS
     python benchmarks/results_time.py odd --data FOLDER --out ROWS
-    python benchmarks/results_time.py page --out ROWS > docs/results/time.md
+    python benchmarks/time_page.py --rows ROWS --out docs/results/time.md
 
 FOLDER holds grocery.parquet, movie_events.parquet, nips.parquet and acl.parquet: a column per axis
 and `count`. Grocery and movie_events are cut into weeks (the first and the last, which are cut
@@ -58,16 +58,6 @@ MODELS = {
     "seasonal naive": lambda log: tf.SeasonalNaive(period=log.season),
     "last value": lambda log: tf.LastValue(),
 }
-TITLE = "# The next period: what came, and what was expected"
-TEXT = """
-Written by `benchmarks/results_time.py`, see there for the data and the commands. Log scores are
-per cell that has a count, over all cells of labels that had a count by then, zeros included
-(drawn with weights where there are very many): *occurrence* says whether there is a count,
-*amount* how many, *total* is their sum; larger is better. *dynamic* is
-`SmoothedPast(network="auto")`: corrected by a small network where later periods say that it helps.
-Every model is fitted anew at each origin, on what was known then. *Inside* is the share of
-periods whose total lies in the 80 % interval; *against the smoothed past* is the mean
-difference of totals over origins with its standard error, of the origins that both have."""
 
 
 def tensor_of(folder: Path, name: str) -> tf.CountTensor:
@@ -87,7 +77,7 @@ def tensor_of(folder: Path, name: str) -> tf.CountTensor:
     return tensor.with_cells(whole).compact()
 
 
-def run(folder: Path, rows: Path, logs, models, origins: int) -> None:
+def run(folder: Path, rows: Path, logs, models, origins: int, horizon: int | None) -> None:
     """Fit and score what has no rows yet."""
     for name in logs:
         log, tensor = LOGS[name], tensor_of(folder, name)
@@ -95,7 +85,7 @@ def run(folder: Path, rows: Path, logs, models, origins: int) -> None:
         tf.backtest(
             tensor,
             {m: MODELS[m](log) for m in models if m != "seasonal naive" or log.season},
-            horizon=log.horizon,
+            horizon=horizon or log.horizon,
             origins=origins,
             n_cells=8_000,
             folder=rows / name,
@@ -131,68 +121,23 @@ def odd(folder: Path, rows: Path, logs, origins: int) -> None:
             print(name, time, last, about["value"], flush=True)
 
 
-def page(rows: Path) -> str:
-    """Return the page of what was measured."""
-    parts = [TITLE, TEXT, ""]
-    for name in LOGS:
-        if (rows / name).exists() and list((rows / name).glob("*.parquet")):
-            parts += section(name, pd.read_parquet(rows / name))
-    return "\n".join(parts)
-
-
-def section(name: str, rows: pd.DataFrame) -> list[str]:
-    """Return the table of a log."""
-    told = rows[rows["error"].isna()]
-    log, n = LOGS[name], told["origin"].nunique()
-    thinned = "" if log.every == 1 else f", every third {log.thinned}"
-    lines = [f"## {name}, by {log.unit}{thinned}: {n} origins", ""]
-    for ahead in sorted(set(told["ahead"].dropna().astype(int)) & {1, log.horizon}):
-        lines += table(told[told["ahead"] == ahead], log.unit, ahead)
-    return lines
-
-
-def table(rows: pd.DataFrame, unit: str, ahead: int) -> list[str]:
-    """Return a row per model."""
-    every = rows[rows["combinations"] == "all"].pivot_table("value", ["model", "origin"], "metric")
-    sets = rows[rows["metric"] == "total"].pivot_table("value", "model", "combinations")
-    heads = ["model", "origins", "occurrence", "amount", "total", "seen", "new",
-             "against the smoothed past", "MAE of totals", "CRPS", "inside"]  # fmt: skip
-    plural = f"1 {unit}" if ahead == 1 else f"{ahead} {unit}s"
-    lines = [f"**{plural} ahead**", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    base = every.loc["smoothed past", "total"]
-    for model in [label for label in MODELS if label in every.index]:
-        own = every.loc[model]
-        off = (own["total"] - base).dropna()
-        error = off.std(ddof=1) / np.sqrt(len(off)) if len(off) > 1 else np.nan
-        against = "" if model == "smoothed past" else f"{off.mean():+.3f} ± {error:.3f}"
-        cells = [model, str(len(own))]
-        cells += [f"{own[m].mean():.3f}" for m in ("occurrence", "amount", "total")]
-        cells += [f"{sets.loc[model, kind]:.3f}" for kind in ("seen", "new")]
-        cells += [against, f"{own['period absolute error'].mean():,.0f}"]
-        cells += [f"{own['period crps'].mean():,.0f}", f"{own['period inside'].mean():.2f}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, ""]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["run", "odd", "page"])
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("what", choices=["run", "odd"])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, metavar="ROWS")
     parser.add_argument("--logs", type=listed(LOGS), default=list(LOGS))
     parser.add_argument("--models", type=listed(MODELS), default=list(MODELS))
     parser.add_argument("--origins", type=int, default=ORIGINS)
+    parser.add_argument("--horizon", type=int, help="of all logs; default: that of each")
     given = parser.parse_args()
-    if given.what == "page":
-        print(page(given.out))
-        return
     with limited_to(1):
         if given.what == "odd":
             odd(given.data, given.out, given.logs, given.origins)
         else:
-            run(given.data, given.out, given.logs, given.models, given.origins)
+            run(given.data, given.out, given.logs, given.models, given.origins, given.horizon)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ first words of a topic: by probability, by relevance (LDAvis, 0.6), and for our 
 `components` lists them. Lists are scored by the mean NPMI of their pairs in all documents, by how
 many of all words listed are distinct, and by stability: the mean share of words that two fits have
 in common (topics matched so that it is largest). Seconds are of processors, with one thread each.
-What was found is kept in LISTS as it comes, and is not fitted again; ROWS are written anew of all
-that is there.
+What was found is kept in LISTS as it comes, and is not fitted again; ROWS of texts asked for are
+written anew of all that is there.
 
 Our components are fitted alone: with a gate that is named, nothing held out, so that neither a gate
 nor when to stop is chosen, nor weights of combinations or a count head are learnt. Such a model is
@@ -203,9 +203,13 @@ def part(name, folder, seed):
 
 
 def score(given):
-    """Write a line for each fit that is there, and one for the stability of several."""
-    rows = []
-    for name in TEXTS:
+    """Write a line for each fit that is there, and one for the stability of several.
+
+    Lines of other texts stay as they are.
+    """
+    lines = given.out.read_text("utf-8").splitlines() if given.out.exists() else []
+    rows = [row for row in map(json.loads, lines) if row["text"] not in given.texts]
+    for name in given.texts:
         files = sorted(given.lists.glob(f"{name}-*.npz"), key=seed_of)
         if not files:
             continue
@@ -227,7 +231,7 @@ def score(given):
     with given.out.open("w", encoding="utf-8") as file:
         for row in rows:
             plain = {k: round(v, 5) if isinstance(v, float) else v for k, v in row.items()}
-            file.write(json.dumps(plain | {"version": tf.__version__}) + "\n")
+            file.write(json.dumps({"version": tf.__version__} | plain) + "\n")
 
 
 def seed_of(file):

@@ -41,7 +41,7 @@ def test_models_are_asked_of_periods_to_come(run, model, tmp_path):
     tf.write_counts(later, tmp_path / "next.npz")
     refused = run("surprise", model, tmp_path / "next.npz")
     assert refused.code == 2
-    assert "--horizon N knows the next N" in refused.err
+    assert "--horizon N knows the next N periods" in refused.err
     asked = (tmp_path / "next.npz", "--horizon", 1, "--json")
     ahead = tf.load(model).forecast(1)
     odd = json.loads(run("surprise", model, *asked, "--top", 3).out)["top"]

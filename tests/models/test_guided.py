@@ -292,6 +292,25 @@ def test_the_axis_with_the_largest_baskets_is_taken_or_the_one_that_is_named(ten
     np.testing.assert_array_equal(turned.share_DK, by_axis[2].share_DK[:, [2, 0, 4, 3, 1]])
 
 
+def test_an_axis_of_few_labels_does_not_divide_baskets():
+    """Words of one topic are in titles or in bodies: never together, but of the same documents."""
+    cells = [
+        (doc, word, place)
+        for doc in range(24)
+        for place in range(2)
+        for word in range(10)
+        if word // 5 == doc % 2 and word % 2 == place
+    ]
+    names, sizes = ("doc", "word", "place"), (24, 10, 2)
+    axes = [tf.Axis.numbered(name, size) for name, size in zip(names, sizes, strict=True)]
+    tensor = tf.CountTensor(axes, np.array(cells), np.ones(len(cells), dtype=np.int32))
+    share_DK = find_seeds(TrainingCells(tensor), 1, 2, 2).share_DK
+    assert (share_DK.max(axis=1) > 0.99).all()
+    topic_D = share_DK.argmax(axis=1)
+    assert (topic_D[:5] == topic_D[0]).all()
+    assert (topic_D[5:] == 1 - topic_D[0]).all()
+
+
 @pytest.mark.parametrize("zeros", ["missing", "observed"])
 def test_found_seeds_are_kept_and_may_be_fewer_than_components(zeros, tmp_path):
     tensor = tf.simulate((12, 9, 3), 2, density=0.4, random_state=0).tensor

@@ -65,19 +65,23 @@ def known_cells(
     if known_N.all():
         return tensor
     stops_M = np.array([choices[axis.name] == "error" for axis in model.axes_])
-    bad_NM = ~known_NM & stops_M if (~known_NM & stops_M).any() else ~known_NM
-    cell, axis = (int(first[0]) for first in bad_NM.nonzero())
-    name, number = model.axes_[axis].name, int(bad_NM.any(axis=1).sum())
-    label = tensor.axis(name).label(tensor.indices[cell, tensor.axis_number(name)])
-    line = f"{number:,} of {tensor.nnz:,} cells have labels that the model does not know, such as "
-    line += f"{name} {label!r}"
-    if choices[name] == "error":
+    stops = bool((~known_NM & stops_M).any())
+    bad_NM = ~known_NM & stops_M if stops else ~known_NM
+    named, axes = [], [model.axes_[number] for number in np.flatnonzero(bad_NM.any(axis=0))]
+    for axis in axes:
+        number = tensor.axis_number(axis.name)
+        cell = bad_NM[:, model.axes_.index(axis)].argmax()  # the first with such a label
+        label = tensor.axes[number].label(int(tensor.indices[cell, number]))
+        named.append(f"{axis.name} {label!r}")
+    line = f"{int(bad_NM.any(axis=1).sum()):,} of {tensor.nnz:,} cells have labels that the model "
+    line += f"does not know, such as {', '.join(named)}"
+    if stops:
         more = ", --unknown prior takes an average label" if prior else ""
-        order = model.axes_[axis].order
-        ahead = "" if order is None else " --horizon N knows the next N, where a model forecasts."
+        ordered = any(axis.order is not None for axis in axes)
+        ahead = " --horizon N knows the next N periods, where a model forecasts." if ordered else ""
         raise LabelError(
-            f"{line}. --unknown skip leaves them out{more}; --unknown {name}=... is for labels of "
-            f"{name} alone.{ahead}"
+            f"{line}. --unknown skip leaves them out{more}; --unknown {axes[0].name}=... is for "
+            f"labels of {axes[0].name} alone.{ahead}"
         )
     say_aside(f"{line}: left out.")
     if tensor.part is None:

@@ -133,13 +133,16 @@ def find_faults(
         if request.bad == "drop":
             left_out += bad_of(source, faults).values()
             faults = [fault for fault in faults if not fault.bad]
+        asked: list[Fault] = []
         for fault in _some_row_has(connection, source, faults):
             earlier = before.setdefault(fault.column, list(left_out))
             fresh = " AND ".join(f"NOT coalesce({one}, true)" for one in earlier)
-            condition = f"({fresh} AND coalesce({fault.condition}, true))"
+            asked.append(
+                fault._replace(condition=f"({fresh} AND coalesce({fault.condition}, true))")
+            )
             earlier.append(fault.condition)
-            rows = _found(connection, form, file, source, fault.column, condition)
-            if rows is not None:
+        for fault, rows in zip(asked, _found(connection, form, file, source, asked), strict=True):
+            if rows.number:
                 found.setdefault(fault._replace(condition=""), []).append(rows)
     problems = Problems()
     for fault, places in found.items():
@@ -181,26 +184,35 @@ class Found(NamedTuple):
 
 
 def _found(
-    connection: Any, form: TableFormat, file: str, source: Source, column: str, condition: str
-) -> Found | None:
-    rows = connection.execute(
-        "SELECT place, shown, count(*) OVER (), bool_and(coalesce(abs(TRY_CAST(shown AS DOUBLE) % "
-        f"1) = 0.5, false)) OVER () FROM (SELECT {condition} AS bad, "
-        f"CAST({source.columns[column]} AS VARCHAR) AS shown, row_number() OVER () AS "
-        f"place FROM {source.sql}) WHERE bad ORDER BY place LIMIT {SHOWN}"
-    ).fetchall()
-    if not rows:
-        return None
-    places = [f"row {row}" for row, *_ in rows]
+    connection: Any, form: TableFormat, file: str, source: Source, faults: Sequence[Fault]
+) -> list[Found]:
+    """Count the rows of each fault, in one pass, and name the first."""
+    if not faults:
+        return []
+    inner, outer = ["row_number() OVER () AS place"], []
+    for n, fault in enumerate(faults):
+        inner += [
+            f"{fault.condition} AS bad{n}",
+            f"CAST({source.columns[fault.column]} AS VARCHAR) AS shown{n}",
+        ]
+        half = f"bool_and(coalesce(abs(TRY_CAST(shown{n} AS DOUBLE) % 1) = 0.5, false))"
+        first = f"min_by({{'place': place, 'shown': shown{n}}}, place, {SHOWN})"
+        outer += [f"{what} FILTER (WHERE bad{n})" for what in ("count(*)", half, first)]
+    query = f"SELECT {', '.join(outer)} FROM (SELECT {', '.join(inner)} FROM {source.sql})"
+    values = connection.execute(query).fetchone()
+    numbers, halves, firsts = values[::3], values[1::3], [each or [] for each in values[2::3]]
+    rows = sorted({row["place"] for first in firsts for row in first})
+    named = [f"row {row}" for row in rows]
     with contextlib.suppress(OSError, EOFError, ValueError, csv.Error):
         # a file too damaged to be read again: DuckDB forgives a checksum or a quote
-        places = form.places(file, [row for row, *_ in rows])
-    listed = ", ".join(
-        f"{at}: {_short(text)}" for at, (_, text, *_) in zip(places, rows, strict=True)
-    )
-    number, halves = rows[0][2:]
-    more = f" and {number - SHOWN:,} more" if number > SHOWN else ""
-    return Found(file, number, listed + more, halves)
+        named = form.places(file, rows)
+    at = dict(zip(rows, named, strict=True))
+    listed = [
+        ", ".join(f"{at[row['place']]}: {_short(row['shown'])}" for row in first)
+        + (f" and {number - SHOWN:,} more" if number > SHOWN else "")
+        for number, first in zip(numbers, firsts, strict=True)
+    ]
+    return [Found(file, *each) for each in zip(numbers, listed, map(bool, halves), strict=True)]
 
 
 def _described(fault: Fault, found: Sequence[Found]) -> DataError:

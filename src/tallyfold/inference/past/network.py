@@ -38,11 +38,11 @@ LEVEL_STEPS, MOST_SHIFT = 20, 8.0
 
 
 class Inputs(NamedTuple):
-    """What a network is trained on: cells, the smoothed past's logits, standardised inputs."""
+    """What a network is trained on: cells, the smoothed past's levelled logits, inputs."""
 
     cells: PastCells
     later_C: Mask
-    logit_C: Floats
+    level_C: Floats
     x_CD: Floats
     centre_D: Floats
     spread_D: Floats
@@ -73,17 +73,16 @@ class NetworkStep:
     def advance(self, state: PastState, iteration: int) -> tuple[PastState, float]:
         """Go over the cells once; the objective is the log score on them on the way."""
         assert state.network is not None
-        cells, later_C, logit_C, x_CD, *_ = self._inputs(state)
+        cells, later_C, level_C, x_CD, *_ = self._inputs(state)
         if not later_C.any() or not (self.judged or state.network_gain > 0):
             return state, 0.0
-        chosen_C = ~later_C if self.judged else np.ones(len(logit_C), bool)
+        chosen_C = ~later_C if self.judged else np.ones(len(level_C), bool)
         own = cells.where(chosen_C)
-        level_N = levelled(own, logit_C[chosen_C])
-        trained, score = one_pass(state.network, own, x_CD[chosen_C], level_N, iteration)
+        trained, score = one_pass(state.network, own, x_CD[chosen_C], level_C[chosen_C], iteration)
         state = replace(state, network=trained)
         if self.judged and iteration == PASSES:
             later, x_ND = cells.where(later_C), x_CD[later_C]
-            level_N = levelled(later, logit_C[later_C])
+            level_N = level_C[later_C]
             told_N = -np.logaddexp(0.0, trained.params.logits(x_ND, level_N))
             gain = later.occurrence(told_N) - later.occurrence(-np.logaddexp(0.0, level_N))
             state = replace(state, network_gain=gain)
@@ -118,7 +117,12 @@ class NetworkStep:
             blank = PastNetwork(NetworkParams.first(x_CD.shape[1]), centre_D, spread_D)
             self._known.clear()
             self._known[key] = Inputs(
-                cells, later_cells_of(cells), logit_C, blank.standardised(x_CD), centre_D, spread_D
+                cells,
+                later_cells_of(cells),
+                levelled(cells, logit_C),
+                blank.standardised(x_CD),
+                centre_D,
+                spread_D,
             )
         return self._known[key]
 

@@ -23,6 +23,9 @@ CELLS_OF_RATES, CELLS_OF_AMOUNTS = 3_000, 5_000
 CELLS_FURTHER = 1_500
 """About how many cells of each kind (with a count, silent now, never seen) a period gives: to the
 network, to the few numbers of rates and of amounts, and from each distance further away."""
+EMPTY_OF_FILLED, FEWEST_CELLS = 10, 500
+"""No more than about so many times the cells with a count are drawn of those without, though not
+fewer than the second: more of them say nothing, and take time."""
 RECENCY = 0.8
 """What a period counts of the one after it, where something is learned."""
 MOST_AHEAD = 4
@@ -140,15 +143,18 @@ def _gathered(
 ) -> PastCells:
     first = int(time.step_D[tensor.indices[:, time.number]].min())
     step_D = time.step_D - first
+    last_N = np.isin(step_D[tensor.indices[:, time.number]], [step for step, _ in pairs])
+    filled = int(last_N.sum()) // max(len({step for step, _ in pairs}), 1)
+    n = min(n, max(EMPTY_OF_FILLED * filled, FEWEST_CELLS))
     parts: list[tuple[PeriodCells, int, int]] = []
     for step, ahead in pairs:
         if not np.any(step_D == step):  # a gap: no label stands for it
             continue
-        known = step - ahead
+        upto = step - ahead
         cells = period_cells(
-            tensor, time.number, step_D, step, known=known, n=n, most_listed=n, seed=step
+            tensor, time.number, step_D, step, known=upto, n=n, most_listed=n, seed=step
         )
-        parts.append((cells, known, ahead))
+        parts.append((cells, upto, ahead))
     if not parts:
         none = np.zeros(0, np.int64)
         others = np.zeros((0, len(history.sizes)), np.int32)

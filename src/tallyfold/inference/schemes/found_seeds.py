@@ -1,10 +1,11 @@
 """Seeds that the cells themselves give: which labels of one axis stand in the same baskets.
 
-A basket is what one combination of the other axes has of an axis: the words of a document. Baskets
-x labels, weighted by tf-idf of the logarithms of counts, is factored into non-negative components
-from a fixed start, so that the same cells always give the same ones. What they say of every label,
-how its counts are divided among components, is a seed of all labels at once; what the baskets have
-of components says where labels of the other axes start.
+A basket is what one combination of the other axes has of an axis: the words of a document. Axes of
+a few labels (the kind of place in a document) do not divide it. Baskets x labels, weighted by
+tf-idf of the logarithms of counts, is factored into non-negative components from a fixed start, so
+that the same cells always give the same ones. What they say of every label, how its counts are
+divided among components, is a seed of all labels at once; what the baskets have of components says
+where labels of the other axes start.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from tallyfold.posterior.likeness import overlaps
 PASSES = 200
 MOST_CELLS = 5_000_000
 """With more, some of the baskets are looked at."""
+FEW_LABELS = 8
+"""Axes with no more labels do not divide baskets, if there are others."""
 LEAST_SHARE = 1e-3
 """Of a factor, relative to an even share: what starts at zero would stay there."""
 LEAST_LIFT, MOST_LIFT = 0.2, 8.0
@@ -73,7 +76,7 @@ def find_seeds(
     """
     indices_NM = cells.group.all_gather(cells.indices_NM)
     counts_N = cells.group.all_gather(cells.counts_N)
-    others = [[m for m in range(cells.n_axes) if m != own] for own in range(cells.n_axes)]
+    others = [_dividing(own, cells.shape) for own in range(cells.n_axes)]
     if axis is None:
         numbers = [_baskets(indices_NM, axes, cells.shape) for axes in others]
         axis = int(np.argmin([basket_N.max(initial=-1) for basket_N in numbers]))
@@ -104,6 +107,18 @@ def find_seeds(
             own_DK = np.asarray(times_DV @ share_DK)
         starts.append(_start(own_DK, len(mass_KD), by_label=own == axis))
     return FoundSeeds(axis, share_DK, tuple(starts))
+
+
+def _dividing(own: int, shape: Sequence[int]) -> list[int]:
+    """Return the axes whose combinations are baskets of an axis.
+
+    Examples
+    --------
+    >>> _dividing(1, (539, 5463, 3)), _dividing(0, (539, 3))
+    ([0], [1])
+    """
+    others = [axis for axis in range(len(shape)) if axis != own]
+    return [axis for axis in others if shape[axis] > FEW_LABELS] or others
 
 
 def _baskets(
