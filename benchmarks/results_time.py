@@ -95,6 +95,19 @@ def run(folder: Path, rows: Path, logs, models, origins: int, horizon: int | Non
         )
 
 
+def on_axes_of(ahead, coming):
+    """Return the counts of a period on all labels that a model knows, without those of others."""
+    columns, known_N = [], np.ones(coming.nnz, bool)
+    for own, axis, column_N in zip(ahead.axes_, coming.axes, coming.indices.T, strict=True):
+        place_D, known_D = own.find(axis.labels)
+        columns.append(place_D[column_N])
+        known_N &= known_D[column_N]
+    time = ahead.axes_[-1]
+    axes = [*ahead.axes_[:-1], time.take(np.array([len(time) - 1]))]
+    cells = np.stack([*columns[:-1], np.zeros(coming.nnz, int)], axis=1)[known_N]
+    return tf.CountTensor(axes, cells.astype(np.int32), coming.counts[known_N])
+
+
 def odd(folder: Path, rows: Path, logs, origins: int) -> None:
     """Keep how many counts of the next period are called odd: have a `p` below a hundredth."""
     for name in logs:
@@ -108,15 +121,12 @@ def odd(folder: Path, rows: Path, logs, origins: int) -> None:
             if kept.read((last, "odd")) is not None:
                 continue
             ahead = SharedPast(network="auto").fit(known).forecast(1)
-            coming = tensor.with_cells(step_N == origin + 1)
-            for axis, own in list(zip(ahead.axes_, tensor.axes, strict=True))[:-1]:
-                known_D = axis.find(own.labels)[1]
-                coming = coming.with_cells(known_D[coming.indices[:, tensor.names.index(own.name)]])
-            p = tf.surprise(ahead, coming.compact(), absent=0)["p"]
+            coming = on_axes_of(ahead, tensor.with_cells(step_N == origin + 1))
+            p = tf.surprise(ahead, coming, absent=0)["p"]
             about = dict.fromkeys(COLUMNS) | {"origin": last, "ahead": 1, "model": "dynamic"}
             about |= {"combinations": "all", "metric": "odd", "value": float(np.mean(p < 0.01))}
             about |= {"cells": float(len(p)), "version": tf.__version__}
-            about["period"] = str(coming.compact().axes[-1].label(0))
+            about["period"] = str(coming.axes[-1].label(0))
             kept.write((last, "odd"), [about])
             print(name, time, last, about["value"], flush=True)
 

@@ -40,3 +40,20 @@ def test_what_has_no_drift():
         tf.drift(tf.Constant().fit(tensor))
     with pytest.raises(ParameterError, match="periods"):
         tf.drift(tf.LastValue().fit(tensor), 0)
+
+
+def test_a_period_ahead_is_judged_on_all_labels_that_are_known():
+    """Who did not come is a zero: labels of the new counts alone would be those that did."""
+    tensor = days()
+    past = tensor.with_cells(tensor.indices[:, 2] < N_DAYS - 1).compact()
+    new = tensor.with_cells(tensor.indices[:, 2] == N_DAYS - 1)
+    ahead = tf.SmoothedPast().fit(past).forecast(1)
+    keep = new.indices[:, 0] != new.indices[0, 0]
+    gone = tensor.axes[0].label(int(new.indices[0, 0]))
+    fewer = new.with_cells(keep).compact()
+    assert gone not in fewer.axes[0].labels.to_pylist()
+    found = tf.surprise(ahead, fewer, absent=200)
+    assert gone in found.loc[found["count"] == 0, "user"].tolist()
+    assert found.attrs["not_looked_at"].keys() <= {"day"}
+    odd = np.mean(tf.surprise(ahead, new, absent=0)["p"] < 0.05)
+    assert odd < 0.15

@@ -26,6 +26,7 @@ from tallyfold.evaluation.chances import Cells, Chances, DrawnShares, Occurrence
 from tallyfold.models.base import CountModel
 from tallyfold.models.cells import UNKNOWN, Unknown, cell_positions, unknown_by_axis, unknown_words
 from tallyfold.models.expected import checked_model, checked_tensor, counts_like
+from tallyfold.models.forecast import on_known_labels
 from tallyfold.models.parameters import NONE, check_parameters, integer, number, one_of
 from tallyfold.models.scoring import EMPTY_CELLS, knows_zeros
 from tallyfold.probability.distribution import CountDistribution
@@ -81,8 +82,9 @@ def surprise(
         With observed zeros: of how many cells without a count, those where it was the most
         probable, to say so. Of a tensor that is no part of all cells, every cell of its labels
         that has no count is then taken as empty; labels that have no count in it at all, such as a
-        user who did not come, are not looked at, and counted in ``attrs["not_looked_at"]``. None:
-        1,000 if it is a part, such as ``split(cells="all")`` makes, and else none.
+        user who did not come, are not looked at, and counted in ``attrs["not_looked_at"]``, but
+        for the periods of a forecast, where every label that the model knows is. None: 1,000 if it
+        is a part, such as ``split(cells="all")`` makes, and else none.
     unknown
         Labels the model does not know: an error, or ``"prior"`` to expect of them what is expected
         of an average entity of their axis; on some axes only: ``{"month": "prior"}``.
@@ -130,7 +132,9 @@ def surprise(
     cell_positions(model.axes_, tensor, unknown)
     observed = given is None and knows_zeros(model, model.predictive(tensor.indices[:0]))
     n_absent = _how_many_absent(absent, tail, tensor, observed)
-    ask = _Asked(model, tensor if tensor.part is not None else tensor.compact(), tail, unknown)
+    if tensor.part is None:
+        tensor = on_known_labels(model.fitted_, tensor.compact())
+    ask = _Asked(model, tensor, tail, unknown)
     positive = given is not None
     found = ask.among_all_cells(n_absent) if observed else ask.given_a_count(positive)
     order = np.argsort(found.log_chance_N if observed else found.log_p_N, kind="stable")[:top]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tallyfold.data.axis import Axis
+from tallyfold.data.tensor import CountTensor
 from tallyfold.errors import ParameterError
 from tallyfold.models.fitted import Fitted
 from tallyfold.models.parameters import check_parameters, integer
@@ -70,6 +71,30 @@ def _memory_of(model: Any, time: str) -> Any:
 def counted_steps(axis: Axis, longer: Axis, step_D: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return the steps of a longer axis, counted as those of the axis that it was."""
     return longer.steps() - int(axis.steps()[0] - step_D[0])
+
+
+def on_known_labels(fitted: Fitted, tensor: CountTensor) -> CountTensor:
+    """Return counts of next periods on all labels that a fit knows: who did not come is a zero.
+
+    Counts of other periods, and of a fit with factors, are left as they are.
+    """
+    forecaster = fitted.forecaster
+    if forecaster is None or fitted.factors is not None or not tensor.nnz:
+        return tensor
+    history = forecaster.history
+    place_D, known_D = fitted.axes[history.axis].find(tensor.axes[history.axis].labels)
+    if not known_D.all() or (history.step_D[place_D] < history.n_periods).any():
+        return tensor
+    axes, columns = list(tensor.axes), list(tensor.indices.T)
+    for number, (own, axis) in enumerate(zip(fitted.axes, tensor.axes, strict=True)):
+        if number != history.axis:
+            place_D, known_D = own.find(axis.labels)
+            new = axis.take(np.flatnonzero(~known_D)).labels.cast(own.labels.type)
+            place_D = np.where(known_D, place_D, len(own) - 1 + np.cumsum(~known_D))
+            labels = pa.concat_arrays([own.labels, new])
+            axes[number] = Axis.of_distinct(own.name, labels, own.order)
+            columns[number] = place_D[columns[number]]
+    return CountTensor(axes, np.stack(columns, axis=1).astype(np.int32), tensor.counts)
 
 
 def with_next_labels(axis: Axis, horizon: int) -> Axis:
