@@ -25,8 +25,9 @@ from tallyfold.inference.fit import checkpoint
 from tallyfold.inference.fit.folder import _checksum, read_folder, write_folder
 from tallyfold.inference.head import step as head_step
 from tallyfold.inference.head.recipe import Recipe
-from tallyfold.inference.past import network as past_network
+from tallyfold.inference.past.network import NetworkStep
 from tallyfold.models import storage
+from tallyfold.posterior.past_network import PastNetwork
 
 pytestmark = pytest.mark.usefixtures("brief_heads")
 
@@ -94,7 +95,11 @@ def with_two_stages(tensor):
 
 def with_a_memory(tensor):
     """Remember periods with a network, whether it helps or not."""
-    with patch.object(past_network, "LEAST_GAIN", -np.inf):
+
+    def made(step, state):
+        return PastNetwork(state.network.params, *step._inputs(state)[-2:])
+
+    with patch.object(NetworkStep, "made", made):
         model = tf.SmoothedPast(network="auto").fit(tensor)
     assert model.fitted_.forecaster.network is not None
     return model
