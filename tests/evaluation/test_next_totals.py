@@ -105,3 +105,13 @@ def test_scores_of_labels_are_those_of_their_definition():
     pairs = np.abs(draws[:, None] - draws[None]).sum(axis=(0, 1)) / (400 * 399)
     wanted = (np.abs(draws - actual).mean(axis=0) - pairs / 2).mean()
     assert crps_of(draws, actual) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("axis", [None, "user"])
+def test_totals_are_of_all_cells_where_a_part_was_hidden(axis, tmp_path):
+    tensor = drawn(0.0)
+    part = tf.split(tensor, 0.4, cells="all", random_state=0)[0]
+    tf.SmoothedPast().fit(part).save(tmp_path / "model")
+    told = tf.next_totals(tf.load(tmp_path / "model"), axis=axis)["mean"].sum()
+    of_all = tf.next_totals(tf.SmoothedPast().fit(tensor), axis=axis)["mean"].sum()
+    assert told == pytest.approx(of_all, rel=0.1)

@@ -31,12 +31,13 @@ class Ribbon(NamedTuple):
 
 
 def next_totals(
-    model: FittedModel, horizon: int = 1, *, axis: str | None = None, level: float = 0.8
+    model: FittedModel, horizon: int = 1, *, axis: str | None = None, level: float = 0.9
 ) -> pd.DataFrame:
     """Return how many counts the next periods bring, in all or to each label of an axis.
 
     Totals are told from their own past: a fading mean, and as much spread as totals of the last
-    periods had around what was expected of them. Labels without any count yet have no row.
+    periods had around what was expected of them. Labels without any count yet have no row. Where a
+    part of all cells was hidden from the fit, totals are still those of all cells.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ def next_totals(
     frames = []
     for number_ahead, period in enumerate(periods, 1):
         asked = labels_asked(history, other, label_L, history.n_periods - 1, number_ahead)
-        told = totals.distribution(history, asked)
+        told = totals.distribution(history, asked).of_all(forecaster.share)
         order = np.argsort(-told.mean_N, kind="stable")
         columns = {
             axis: ahead.axes_[place].labels.take(pa.array(label_L[order])).to_pandas(),
@@ -117,4 +118,5 @@ def ribbon(forecaster: Forecaster, horizon: int, level: float) -> Ribbon:
     deviation_H = np.array([spread.deviation(ahead) for ahead in range(1, horizon + 1)])
     scale_H = np.sqrt(deviation_H**2 + groups / mean_H)
     width_H = scale_H * float(t.ppf((1 + level) / 2, spread.freedom))
+    mean_H = mean_H / forecaster.share
     return Ribbon(mean_H, mean_H * np.exp(-width_H), mean_H * np.exp(width_H))

@@ -39,6 +39,7 @@ def check_forecaster(forecaster: Forecaster, axes: Sequence[Axis]) -> None:
         _check_numbers(amounts.numbers)
     sound = all(0 <= each < MOST_NUMBER for each in forecaster.spread)
     require(sound and forecaster.spread.freedom >= 1, "a spread of totals that cannot be")
+    require(0 < forecaster.share <= 1, "a share of cells that cannot be")
     if rates is not None:
         _check_memory(rates.memory)
         _check_numbers(rates.numbers)

@@ -85,7 +85,9 @@ def forecaster_of(state: PastState, phases: Sequence[Phase]) -> Forecaster:
     made = rates.made(state) if isinstance(rates, RatesStep) else None
     network = phases[-1].step
     correction = network.made(state) if isinstance(network, NetworkStep) else None
-    return Forecaster(amounts.history, made, amounts.made(state), state.spread, correction)
+    part = amounts.tensor.part
+    share = 1.0 if part is None else part.share
+    return Forecaster(amounts.history, made, amounts.made(state), state.spread, correction, share)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -72,6 +72,8 @@ class Forecaster:
         How far totals of periods may be off.
     network
         What corrects the rates' chances, where a later period said that it helps.
+    share
+        The share of all cells that history holds: others were hidden from the fit.
     """
 
     history: History
@@ -79,6 +81,7 @@ class Forecaster:
     amounts: PastAmounts
     spread: LevelSpread = NO_SPREAD
     network: PastNetwork | None = None
+    share: float = 1.0
 
     def distribution(self, indices_NM: Cells) -> CountDistribution:
         """Return the predictive distributions of cells; -1 is an unknown label."""
@@ -143,6 +146,7 @@ class Forecaster:
         if self.amounts.sizes is not None:
             found["amount_sizes"] = np.array(self.amounts.sizes)
         found["spread"] = np.array(self.spread)
+        found["share"] = np.array([self.share])
         if self.network is not None:
             found |= named("network/", self.network.arrays())
         if self.rates is not None:
@@ -179,7 +183,8 @@ class Forecaster:
         spread = LevelSpread(*arrays["spread"].tolist())
         history = History.from_arrays(part_of(arrays, "history/"))
         network = PastNetwork.from_arrays(part_of(arrays, "network/"))
-        return cls(history, rates, amounts, spread, network)
+        [share] = arrays["share"].tolist() if "share" in arrays else [1.0]
+        return cls(history, rates, amounts, spread, network, share)
 
 
 def _memory_array(memory: Memory) -> Floats:

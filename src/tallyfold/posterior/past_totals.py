@@ -85,6 +85,10 @@ class Totals(NamedTuple):
         """Return the log probability of one total each."""
         return negative_binomial.log_pmf(total_N, self.mean_N, self.size_N)
 
+    def of_all(self, share: float) -> Totals:
+        """Return the same of all cells, where these are totals of a share of them."""
+        return Totals(self.mean_N / share, self.size_N)
+
     def below(self, total_N: Floats) -> tuple[Floats, Floats]:
         """Return the probability of less than a total, and of at most as much."""
         upto_N = negative_binomial.cdf(total_N, self.mean_N, self.size_N)

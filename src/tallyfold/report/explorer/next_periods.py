@@ -31,7 +31,7 @@ def next_periods_entry(model: CountModel) -> dict[str, Any] | None:
     label_of = dict(zip(step_D.tolist(), axis.labels.to_pylist(), strict=True))
     whole = history.totals[0]
     total_T = np.zeros(known)
-    total_T[whole.step_E] = whole.sums_E2[:, 1]
+    total_T[whole.step_E] = whole.sums_E2[:, 1] / forecaster.share
     last = int(step_D.max()) - horizon  # a label after the last count: nothing is known of it
     found = ribbon(forecaster, last + 1 + horizon - known, LEVEL)
     ahead = [
@@ -39,8 +39,9 @@ def next_periods_entry(model: CountModel) -> dict[str, Any] | None:
     ]
     return {
         "axis": axis.name,
+        "share": forecaster.share,
         "known": [
-            [_text(label_of, step), int(total_T[step])] for step in range(known - shown, known)
+            [_text(label_of, step), round(total_T[step])] for step in range(known - shown, known)
         ],
         "next": [[_text(label_of, known + n), *numbers] for n, numbers in enumerate(ahead)],
     }
