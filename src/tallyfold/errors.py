@@ -184,7 +184,7 @@ class SlowPathWarning(TallyfoldWarning):
     """A setting has no fast kernel; the message says what is slow and why."""
 
 
-def did_you_mean(word: object, known: Iterable[str]) -> str:
+def did_you_mean(word: object, known: Iterable[object]) -> str:
     """Return a sentence, after a space, that offers what is most like a word; or nothing.
 
     Examples
@@ -192,7 +192,7 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     >>> did_you_mean("monht", ["month", "week"]), did_you_mean("fortnight", ["month", "week"])
     (" Did you mean 'month'?", '')
     """
-    near = difflib.get_close_matches(str(word), list(known), n=1)
+    near = difflib.get_close_matches(str(word), [str(each) for each in known], n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 

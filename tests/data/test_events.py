@@ -168,6 +168,8 @@ def test_bad_calls():
         CountTensor.from_frame(frame, axes=["who", "what"])
     with pytest.raises(LabelError, match="no column 'when', 'n'; it has 'who', 'what', 'count'"):
         CountTensor.from_frame(frame, axes=["who", "when"], value="n")
+    with pytest.raises(LabelError, match="no column 'who', 'what'; it has 0, 1"):
+        CountTensor.from_frame(pd.DataFrame([["ann", "tea"]]), axes=["who", "what"])
     with pytest.raises(ShapeError, match="at least two axes; got 1"):
         CountTensor.from_frame(frame, axes=["who"], value=None)
     with pytest.raises(ShapeError, match="different columns"):

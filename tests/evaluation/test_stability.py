@@ -153,3 +153,9 @@ def test_no_fit_sees_what_the_model_holds_out_for_itself(parts):
     assert kept.nnz + held_out.nnz == parts.train.nnz
     seen = {tuple(cell) for cell in kept.indices.tolist()}
     assert not seen & {tuple(cell) for cell in held_out.indices.tolist()}
+
+
+def test_a_model_that_decided_about_zeros_is_judged_on_a_part_of_the_same_seed(parts):
+    model = tf.VAEBPTF(n_components=3, zeros="auto", gate="none", max_iter=3).fit(parts.train)
+    assert model.fitted_.parameters["zeros"] == "observed"
+    assert len(tf.stability(parts.train, model, runs=2, random_state=1).runs) == 2

@@ -229,7 +229,7 @@ def stability(
     reference = _reference(model, checked_tensor(tensor))
     plain = fresh_model(type(reference)(**reference.fitted_.parameters))
     hidden = hidden_from([plain], tensor)
-    kept = _not_held_out(reference, tensor)
+    kept = _not_held_out(plain, tensor)
     parts = [
         split(kept, 1 - share, cells=hidden, random_state=random_state + run) for run in range(runs)
     ]
