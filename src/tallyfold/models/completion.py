@@ -88,6 +88,7 @@ def head_phases_for(
     ends = None if scale is None else "auto" if isinstance(scale, str) else (scale[0], scale[1])
     first = None if held_out is None else TrainingCells(held_out)
     cells = HeadCells.of(TrainingCells(tensor), ends, seed, first, groups_N)
+    _ = cells.constant  # refuses counts outside of the scale, before anything is fitted
     used, possible = len(cells.axis_sets), n_proper_subsets(len(tensor.names))
     if used < possible and current_group().first:
         say_margins(used, possible)
