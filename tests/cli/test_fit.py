@@ -431,7 +431,7 @@ def test_a_fit_refused_for_its_scale_leaves_nothing_behind(run, tmp_path):
     frame = pd.DataFrame({"user": rng.integers(0, 30, 400), "film": rng.integers(0, 20, 400)})
     frame.assign(stars=rng.integers(1, 6, 400)).to_csv(tmp_path / "ratings.csv", index=False)
     given = ("fit", tmp_path / "ratings.csv", "--axes", "user,film", "--value", "stars")
-    given = (*given, "--scale", "1-5", "--out", tmp_path / "model", "--max-iter", "2")
+    given = (*given, "--scale", "1-5", "--out", tmp_path / "model")
     refused = run(*given, "--repeated", "sum")
     assert refused.code == 2
     assert "on the scale 1 to 5" in refused.err
