@@ -276,6 +276,17 @@ def test_components_that_say_nothing_are_said_to_before_all_else(visit, model, t
     assert page.locator("#nothing-beyond").inner_text() == payload["nothing_beyond"]
 
 
+@pytest.mark.parametrize(
+    ("gate", "said"), [("author × year", True), ("none", False), (None, False)]
+)
+def test_a_gate_is_said_above_the_components(visit, model, tmp_path, gate, said):
+    payload = payload_of(model)
+    payload["fit"]["gate"] = gate
+    note = visit(written(payload, tmp_path)).locator("#gated")
+    assert note.is_visible() is said
+    assert not said or "which pairs of author × year" in note.inner_text()
+
+
 def test_kept_scores_and_what_main_effects_score(visit, model, parts, tmp_path):
     kept = model.rename({0: "first"})
     kept.keep_scores({"log-pmf-positive": -1.5, "mae-mean": 0.4}, parts.test)

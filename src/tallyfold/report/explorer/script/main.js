@@ -29,6 +29,10 @@ function setWords() {
 function drawWarning() {
   byId("nothing-beyond").hidden = !data.nothing_beyond;
   byId("nothing-beyond").textContent = data.nothing_beyond;
+  const { gate } = data.fit;
+  byId("gated").hidden = !gate || gate === "none";
+  byId("gated").textContent = `A gate says which pairs of ${gate} have counts at all. Components and profiles say what goes ` +
+    "together apart from that, so a label's partners are not listed by their counts. A fit with gate='none' leaves the pairs to components.";
 }
 
 function drawLead() {
