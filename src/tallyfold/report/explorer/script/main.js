@@ -31,8 +31,8 @@ function drawWarning() {
   byId("nothing-beyond").textContent = data.nothing_beyond;
   const { gate } = data.fit;
   byId("gated").hidden = !gate || gate === "none";
-  byId("gated").textContent = `A gate says which pairs of ${gate} have counts at all. Components and profiles say what goes ` +
-    "together apart from that, so a label's partners are not listed by their counts. A fit with gate='none' leaves the pairs to components.";
+  byId("gated").textContent = `A gate says which pairs of ${gate} have counts. Components and profiles say what goes ` +
+    "together apart from that; in a fit with gate='none' they tell the pairs, too.";
 }
 
 function drawLead() {
