@@ -39,6 +39,7 @@ def test_the_ribbon_is_drawn(visit, model, tmp_path):
     assert box["height"] > 5
     assert box["x"] + box["width"] == pytest.approx(whole["x"] + whole["width"], abs=2)
     card.locator("summary").click()
+    card.locator("tbody tr").first.wait_for()
     assert card.locator("tbody tr").count() == len(shown["known"]) + len(shown["next"])
 
 
